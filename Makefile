@@ -26,7 +26,11 @@ test: compiler $(VENV)/.installed-test
 	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake tcc:tcc musl-gcc:musl-tools \
 	    s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross \
 	    powerpc64-linux-gnu-gcc:gcc-powerpc64-linux-gnu,libc6-dev-ppc64-cross \
-	    i686-linux-gnu-gcc:gcc-i686-linux-gnu,libc6-dev-i386-cross
+	    i686-linux-gnu-gcc:gcc-i686-linux-gnu,libc6-dev-i386-cross \
+	    'test -e /etc/OpenCL/vendors/pocl.icd -a -e /usr/include/CL/cl.h':pocl-opencl-icd,ocl-icd-opencl-dev \
+	    oclgrind:oclgrind
+	@command -v nvcc >/dev/null || $(MAKE) --no-print-directory $(VENV)/.installed-cuda || \
+	    echo 'no nvcc: tests that need it are skipped'
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 bench: bench-zoo bench-threads bench-gemm bench-layers
@@ -62,6 +66,11 @@ $(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing ingot and the pictures of digits (scikit-learn)'
 	@$(PIP) -e '.[demo]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-cuda: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing nvcc'
+	@$(PIP) -e '.[cuda]'
+	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing ingot and what its tests need'

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import TensorProto, numpy_helper
 
-from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.compile import STAGES, Options, assemble, compile_module, lower, printed_functions
 from .codegen.describe import error_bounds
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.memory_plan import HOST
@@ -21,7 +21,9 @@ from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
+from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, StructuredLibrary
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
@@ -31,7 +33,7 @@ accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None):
+            bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -40,6 +42,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
+    dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
@@ -60,7 +63,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     Raises OnnxImportError, ValueError or ToolchainError.
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy, byte_order)
+                            accuracy, byte_order, dtype)
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
@@ -78,8 +81,13 @@ def _library(mod, options, model):
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
     if "input_values" not in attrs:
-        return CompiledLibrary(compiled)
+        return _class_of(options.target)(compiled)
     return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+
+
+def _class_of(target):
+    """Which library runs what is compiled for a target."""
+    return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
 def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
@@ -115,7 +123,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=No
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    with _class_of(checked.target)(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
@@ -141,7 +149,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)
@@ -159,8 +167,9 @@ def _one_kernel(mod, stage, wanted, options):
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
     if stage == "c":
-        c_names = kernel_names(functions, stages.prefix)
-        kernels = [print_kernel(functions[n], c_names[n]) for n in found]
+        printable, of = printed_functions(functions, options.target)
+        c_names = kernel_names(printable, stages.prefix)
+        kernels = [print_kernel(f, c_names[n], options.target.kind) for n, f in printable.items() if of[n] in found]
         return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"

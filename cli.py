@@ -30,6 +30,7 @@ EXAMPLES = {
     "compile": """examples:
   ingot compile squeezenet.onnx -o build/squeezenet
   ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile net.onnx -o out --target cuda-sm_80       a folder that nvcc builds
   ingot compile squeezenet.onnx -o out --single-file       out/squeezenet.c and out/squeezenet.h, and nothing else
   ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
     "run": """examples:
@@ -125,7 +126,7 @@ def build_parser():
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
                      "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, aarch64-neoverse-n1, "
-                     "armv7-linux-gnueabihf or c")
+                     "armv7-linux-gnueabihf, c, or a GPU: cuda-sm_80, cuda-sm_90a or cuda, which has code for both")
     sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
@@ -134,6 +135,8 @@ def _add_options(sub):
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
                      "its name does not say it; weights in a C array are right in both")
+    sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
+                     "model is computed in, with sums of float32 (default: %(default)s)")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "
@@ -331,7 +334,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order}
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype}
 
 
 def _accuracy(args):

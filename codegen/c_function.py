@@ -98,7 +98,7 @@ class CPrinter(Visitor):
 
     def function(self):
         written = {id(b) for b in outputs_of(self.func)}
-        used = _computed_with(self.func.body)
+        used = computed_with(self.func.body)
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
         params, unused = [], []
         if self.team:
@@ -121,13 +121,17 @@ class CPrinter(Visitor):
         if can_fail:
             result, _, last = self.dialect.failure
             self.line(last)
-        signature = with_parameters(f"{self.dialect.entry}{result}{self.name}(", params)
+        signature = with_parameters(f"{self.dialect.entry}{result}{self.bounds()}{self.name}(", params)
         body = self.braced()
         tiles = tuple(with_parameters(f"{self.dialect.inline}void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
         team = self.team is not None
         waits = team and self.team.waits
         return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
+
+    def bounds(self):
+        """What stands between a kernel's result and its name."""
+        return ""
 
     def braced(self):
         """The body of a function: the names of strides, then the lines so far."""
@@ -396,7 +400,7 @@ def _update(store):
 
 
 class _Vars(Visitor):
-    """The ids of the variables that statements compute with, which the shapes of buffers alone do not."""
+    """Collects them; those of the shapes of buffers alone are none."""
 
     def __init__(self):
         self.found = set()
@@ -408,7 +412,8 @@ class _Vars(Visitor):
         pass
 
 
-def _computed_with(stmt):
+def computed_with(stmt):
+    """The ids of the variables that statements compute with."""
     vars_ = _Vars()
     vars_.visit(stmt)
     return vars_.found

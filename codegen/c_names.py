@@ -14,6 +14,13 @@ outputs dim_names tolerance transfer now compare_float compare_double stdin stdo
 fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE times keep_time CALLS
 worker call from once scratch
 """.split())
+# Where host code drives a device, these too, in lower case: of its own, and types of CUDA.
+BESIDE_LAUNCHES = frozenset("""
+host device stream graph executable stop milliseconds check failed cuda event dim3 threadidx blockidx blockdim griddim
+warpsize ingot_stream arguments attributes error grid shared half
+""".split()) | {f"{kind}{n}" for kind in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong",
+                                         "longlong", "ulonglong", "float", "double") for n in (1, 2, 3, 4)}
+BESIDE = {"c": frozenset(), "cuda": BESIDE_LAUNCHES}  # by a target's kind
 # What <stdio.h>, <stdlib.h>, <string.h> and <time.h> declare beside the names above: a network's name is a type.
 LIBRARY = frozenset("""
 abort abs asctime atexit atof atoi atol atoll bsearch calloc clearerr clock clock_t ctime difftime div div_t exit feof
@@ -33,16 +40,16 @@ MOST_NETWORK = 40
 MOST_TENSOR = 48
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
-             "set_profile", "call_names")
+             "set_profile", "call_names", "device_error")
 
 
-def network_name(text, fallback="model"):
+def network_name(text, fallback="model", kind="c"):
     """`text` as the prefix of a network's C names and files: an identifier of at most MOST_NETWORK letters, with _
-    behind it where a file, function, library or target called so would be taken for another."""
+    behind it where a file, function, library or target called so would be taken for another. kind: the target's."""
     name = identifier(text, fallback, MOST_NETWORK)
     file = name.lower()  # some file systems have one case
     taken = (name in BESIDE_TENSORS or name in LIBRARY or file in HEADERS or file in BUILD or file in PREFIXES
-             or HEADER_FAMILIES.fullmatch(file) or FILES.fullmatch(file))
+             or HEADER_FAMILIES.fullmatch(file) or FILES.fullmatch(file) or file in BESIDE.get(kind, ()))
     return name.rstrip("_") + "_" if taken else name
 
 

@@ -107,7 +107,7 @@ class ProgramPrinter:
         return lines
 
     def _each(self, nodes, where):
-        return [line for node in nodes for line in _PRINTERS[type(node)](self, node, where)]
+        return [line for node in nodes for line in self.PRINTERS[type(node)](self, node, where)]
 
     def _call(self, call, where):
         function, printed = self.functions[call.kernel]
@@ -116,6 +116,10 @@ class ProgramPrinter:
         arguments = ["worker"] * printed.team + [self._argument(o, where, printed.team) for o in call.operands]
         text = wrap_call(f"{function}(", [*arguments, *map(self.dim_text, call.dims)], indent=INDENT * 2)
         text = f"if ({text} != NULL) return INGOT_ERR_ASSERT;" if printed.can_fail else text + ";"
+        return self._marked(call, text, where)
+
+    def _marked(self, call, text, where):
+        """The lines of a call whose C is `text`, with the profile's hook and a comment before it."""
         where.code.append(text)
         mark = ""
         if call.hook and where.mark:
@@ -248,9 +252,11 @@ class ProgramPrinter:
         return ["enum { /* where each tensor is in the memory */", *lines[:-1], lines[-1].removesuffix(","), "};"]
 
 
-_PRINTERS = {Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy,
-             Let: ProgramPrinter._let, If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for,
-             Seq: ProgramPrinter._seq, Check: ProgramPrinter._check}
+# node class -> the method that prints it; a dialect's printer has its own for some.
+ProgramPrinter.PRINTERS = {
+    Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy, Let: ProgramPrinter._let,
+    If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for, Seq: ProgramPrinter._seq,
+    Check: ProgramPrinter._check}
 
 
 def _is_region(node):

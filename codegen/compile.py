@@ -25,12 +25,15 @@ from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
+from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
-from .c_names import MOST_NETWORK, network_name
+from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
+from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
+from .enqueued import ENQUEUED, check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -44,6 +47,8 @@ from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
+DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
+CAST = "ToMixedPrecision"  # the pass that makes it so: products of such numbers, sums of float32
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -63,18 +68,16 @@ class Options:
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Record, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
+    dtype: str = "float32"
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None, accuracy=None, byte_order=None):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
-                                   ("opt_level", opt_level, (0, 1, 2)),
+                                   ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
-        if name is not None and network_name(name) != name:
-            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
-                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
             raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
@@ -83,9 +86,12 @@ class Options:
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
         target = Target.get(target)
+        if name is not None and (other := network_name(name, kind=target.kind)) != name:
+            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
+                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()), stack_limit)
+                       tuple(check_schedules(schedules).items()), stack_limit, dtype)
 
     @cached_property
     def machine(self):
@@ -128,7 +134,7 @@ class Stages:
 
 
 def _prefix(mod, options):
-    return options.name or network_name(mod.attrs.get("name", "model"))
+    return options.name or network_name(mod.attrs.get("name", "model"), kind=options.target.kind)
 
 
 def _prim_funcs(mod):
@@ -138,6 +144,11 @@ def _prim_funcs(mod):
 def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
+    if options.dtype != FLOAT32:
+        if CAST not in RELAX:
+            raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
+        folded = [n + 1 for n, p in enumerate(passes) if p.info.name == "FoldBatchnormToConv2D"]  # in float32
+        passes.insert((folded or [0])[-1], RELAX[CAST](options.dtype))
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 
@@ -160,12 +171,15 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
+    if options.target.kind in ENQUEUED:
+        check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = records_of(functions, stages.prefix, dict(options.schedules))
-    cache = cache if PassContext.current().is_default and not TensorIntrin.replaced() else None
+    kept_apart = options.target.kind in ENQUEUED or TensorIntrin.replaced() or not PassContext.current().is_default
+    cache = None if kept_apart else cache
     run = Scheduling(functions, options, recorded, kept, cache or KernelCache(None), stages.prefix)
     options = options if run.worth(stages.tir, work) else replace(options, threads="none")
     kernels, entries = run.schedule(options)
@@ -209,15 +223,18 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     printed: {function: Kernel} of those whose C is there already."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
-    kernel_of = kernel_names(functions, name)
+    devices = _devices(functions, options.target)
+    printable, _ = printed_functions(functions, options.target, devices)
+    kernel_of = kernel_names(printable, name)
     kernels = {}
-    for n, f in functions.items():
+    for n, f in printable.items():
         with internal_errors(lambda: f"the C of {f.title}"):
-            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
-    work = {n: kernels[kernel_of[n]].work for n in functions}
+            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n], options.target.kind)
+    work = {n: f.attrs.get("work", (0, ())) for n, f in functions.items()}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
-    program = build_program(lowered, name, budget, kernel_of.values(), run_checks(mod))
+    taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
+    program = build_program(lowered, name, budget, taken, run_checks(mod), devices)
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
@@ -225,7 +242,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
     pointers = _pointers(lowered["main"])
-    stack = run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
+    stack = 0 if devices else run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     checks = dim_checks(mod)
@@ -245,7 +262,28 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks)
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype)
+
+
+def _devices(functions, target):
+    """{function: [(name of a kernel, DeviceKernel)]} of lowered functions for a device; empty for a CPU. A function
+    that is one kernel gives it its name."""
+    found = {}
+    for n, f in functions.items() if target.kind in ENQUEUED else ():
+        made = device_kernels(f, target.launch)
+        names = [n] if len(made) == 1 else [f"{n}.{k}" for k in range(len(made))]
+        found[n] = list(zip(names, made))
+    return found
+
+
+def printed_functions(functions, target, devices=None):
+    """({name: function that is printed as a kernel}, {its name: that of the lowered function}): on a device a function
+    may be several kernels. devices: as _devices finds them."""
+    devices = _devices(functions, target) if devices is None else devices
+    if not devices:
+        return functions, {n: n for n in functions}
+    return ({key: k.func for launched in devices.values() for key, k in launched},
+            {key: n for n, launched in devices.items() for key, _ in launched})
 
 
 def _most_bytes(mod, sizes):

@@ -27,6 +27,10 @@ PARTS = ("pad", "permute_dims", "copy", "layout_transform", "space_to_depth", "g
 WIDTH = 114  # of a comment's text, beside " * " and " */"
 
 
+# kind of target -> function (lowered PrimFunc, name) -> CFunction; dialects of devices add theirs
+PRINTERS = {"c": print_function}
+
+
 @dataclass(frozen=True)
 class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
@@ -99,10 +103,10 @@ def _part(gv, origin):
     return f"_{operator}" if origin and operator in PARTS and not whole else ""
 
 
-def print_kernel(func, name):
-    """The Kernel of a lowered PrimFunc."""
+def print_kernel(func, name, kind="c"):
+    """The Kernel of a lowered PrimFunc, in the dialect of a kind of target."""
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
-    return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
+    return Kernel(PRINTERS[kind](func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
                   _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims,
                   count_statements(func.body), stack_bytes(func), func.attrs.get("bounds", ()))
 

@@ -59,7 +59,7 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
+    no reference, for the reason no_reference. dtype: what a float32 model is computed in. most_threads: more of them than so many would make it slower than one;
     stack: bytes that a run takes of each thread's at most.
     """
 
@@ -82,6 +82,7 @@ class CompiledModel:
     stack: int = 0
     accuracy: str = FLOAT32
     dim_checks: tuple = ()
+    dtype: str = "float32"
 
     @property
     def name(self):
@@ -127,10 +128,11 @@ class CompiledModel:
     def files(self, single_file=False):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
         all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern"."""
+        folder = FOLDERS[str(self.target.kind)]
         if not single_file:
-            return _Folder(self).files()
+            return folder(self).files()
         weights = "array" if self.weights == "incbin" else self.weights
-        return _Folder(replace(self, weights=weights), single=True).single_file()
+        return folder(replace(self, weights=weights), single=True).single_file()
 
     def write(self, folder, single_file=False):
         """Write the folder, which must not exist or be empty; single_file: see files. Raises PackageError, leaving
@@ -138,8 +140,14 @@ class CompiledModel:
         write_folder(folder, self.files(single_file))
 
 
-class _Folder:
-    """Builds the texts of one folder from a CompiledModel."""
+class Folder:
+    """Builds the texts of one folder from a CompiledModel; a kind of target with other files has a class of its own."""
+
+    Printer = ProgramPrinter
+    templates = ""  # the folder of its templates, within that of all
+    suffix = ".c"  # of files of kernels
+    align = ARENA_ALIGN
+    stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
     def __init__(self, model: CompiledModel, single=False):
         self.m, self.p, self.single = model, model.program, single
@@ -157,7 +165,7 @@ class _Folder:
         self.uses = set()  # headers that expressions of the run need
         self.expr = CExpr(_DimNames(names), self.uses)
         self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
-        self.fixed_bytes = HEADER_BYTES + model.arena_threads * self.p.scratch
+        self.fixed_bytes = self._fixed_bytes()
         self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else None
         self.context = self._context()
 
@@ -166,36 +174,47 @@ class _Folder:
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
         used = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
-        files = {f"{name}.h": self._render("model.h"), f"{name}.c": self._render("model.c"),
-                 f"{name}_kernels.h": self._render("kernels.h", kernels=kernels)}
+        files = {f"{name}.h": self._own("model.h"), f"{name}.c": self._own("model.c", parts=len(groups)),
+                 f"{name}_kernels.h": self._own("kernels.h", kernels=kernels, parts=len(groups))}
         sources = [f"{name}.c"]
         for n, group in enumerate(groups):
-            file = f"kernels_{n}.c"
+            file = f"kernels_{n}{self.suffix}"
             uses = set().union(*(k.function.uses for k in group))
-            files[file] = self._render(
-                "kernels.c", file=file, kernels=group, imports=imports_of(group),
+            files[file] = self._own(
+                f"kernels{self.suffix}", file=file, part=n, kernels=group, imports=imports_of(group),
                 **includes_of(uses, f"{name}_kernels.h"))
             sources.append(file)
-        files.update(runtime_files(used))
+        files.update(self._runtime(used))
         sources.append("ingot.c")
         files.update(self._weights(sources))
         data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
         files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
                                 [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
         headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._render("example.c")
-        files["selftest.c"] = self._render("selftest.c")
+        files["example.c"] = self._own("example.c")
+        files["selftest.c"] = self._own("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
-        tools = toolchain(self.m.target)
-        files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                         headers=headers, cflags=" ".join(tools.cflags),
-                                         gcc_cflags=" ".join(tools.gcc_cflags))
-        files["CMakeLists.txt"] = self._render(
-            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
-            cflags_cmake=";".join(tools.cflags), gcc_cflags_cmake=";".join(tools.gcc_cflags))
-        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
-                                          promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
+        tools = self._tools(toolchain(self.m.target))
+        files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
+                                      headers=headers, **tools)
+        files["CMakeLists.txt"] = self._own(
+            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra, **tools)
+        files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
+                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
+
+    def _own(self, template, **more):
+        """A template that each kind of folder has."""
+        return self._render(self.templates + template, **more)
+
+    def _runtime(self, used):
+        """{file: text} of the runtime for the headers in use."""
+        return runtime_files(used)
+
+    def _tools(self, tools):
+        """What the build files read of a Toolchain."""
+        return {"cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
+                "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
@@ -216,6 +235,10 @@ class _Folder:
         files = {f"{self.name}.h": self._render("model.h", runtime=_runtime_of_header()),
                  f"{self.name}.c": inlined(source)}
         return files if self.m.weights == "array" else {**files, **self._weights([])}
+
+    def _fixed_bytes(self):
+        """Bytes of the arena beside tensors."""
+        return HEADER_BYTES + self.m.arena_threads * self.p.scratch
 
     def _taken(self):
         return {*taken_names(self.name, self.m.kernels), *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
@@ -261,10 +284,10 @@ class _Folder:
         memory, fixed, arena_bytes = self.memory, self.fixed_bytes, self.arena_bytes
         large_arena = self.static and arena_bytes > INT_MAX
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
-        arguments = ["net", *self.dims, *(t["name"] for t in inputs)]
-        found = [f"&{pointer}" for _, pointer in self.found]
+        arguments = ["net", *self.dims, *(t["place"] for t in inputs)]
+        found = [*(f"&{pointer}" for _, pointer in self.found), *self.stream[1:]]
         pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
-        printer = ProgramPrinter(m, self.names, self._dim_text, self.taken, large_arena)
+        printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
             "single": self.single, "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs, "updates": any(t.updated for t in p.inputs),
@@ -273,7 +296,7 @@ class _Folder:
             "dims": list(self.dims), "least_dims": {self.names[id(d)]: int(not d.may_be_zero) for d in p.dims},
             "dim_params": dim_params, "quoted_dims": ", ".join(f'"{d}"' for d in m.dims),
             "dims_without_memory": [d for d in self.dims if not re.search(rf"\b{d}\b", memory)],
-            "arena_bytes": arena_bytes, "arena_align": ARENA_ALIGN,
+            "arena_bytes": arena_bytes, "arena_align": self.align,
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "scratch_bytes": fixed - HEADER_BYTES, "thread_bytes": p.scratch,
@@ -294,12 +317,13 @@ class _Folder:
             "run_signature": wrap_call(f"ingot_status {self.name}_run(", [
                 f"{self.name} *net", *(f"int64_t {d}" for d in self.dims),
                 *(f"{t['const']}{t['ctype']} *{t['name']}" for t in inputs),
-                *(f"{t['ctype']} *{t['name']}" for t in outputs), *(f"int64_t *{f}" for _, f in self.found)]),
-            "run_arguments": ", ".join([*arguments, *(t["name"] for t in outputs), *found]),
-            "run_arguments_again": ", ".join([*arguments, *(t["name"] + "_again" for t in outputs), *found]),
+                *(f"{t['ctype']} *{t['name']}" for t in outputs), *(f"int64_t *{f}" for _, f in self.found),
+                *self.stream[:1]]),
+            "run_arguments": ", ".join([*arguments, *(t["place"] for t in outputs), *found]),
+            "run_arguments_again": ", ".join([*arguments, *(t["place"] + "_again" for t in outputs), *found]),
             "found": [{"name": name, "pointer": pointer} for name, pointer in self.found],
             "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
-            "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
+            "compared": [_comparison(d, m.dtype) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             **printer.context(inputs, outputs), "has_team": m.has_team, "run_headers": sorted(self.uses),
@@ -312,6 +336,10 @@ class _Folder:
         """The dimensions of a tensor, those that a run determines at their upper bounds: ints and expressions."""
         most = [upper_bound(e, self.bounds) for e in t.dims]
         return [e.value if isinstance(e, IntImm) else e for e in most]
+
+    def _place(self, t):
+        """What example and self-test pass to a run for a tensor."""
+        return t.name
 
     def _constant_bytes(self, t):
         """Bytes of a tensor of constant size, of others 0."""
@@ -331,7 +359,8 @@ class _Folder:
         dtype = t.dtype
         integer = not dtype.is_float
         return {
-            "name": t.name, "upper": t.name.upper(), "source_name": c_string(t.source_name), "dtype": str(dtype),
+            "name": t.name, "place": self._place(t), "upper": t.name.upper(),
+            "source_name": c_string(t.source_name), "dtype": str(dtype),
             "const": "" if t.updated else "const ",
             "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
             "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
@@ -340,6 +369,9 @@ class _Folder:
             "test_offset": f"{offset}", "made_up": f"({C_TYPES[dtype]})(i % 2)" if integer else
             f"({C_TYPES[dtype]})(i % 17) / {literal(dtype, 17.0)}",
         }
+
+
+FOLDERS = {"c": Folder}  # by the target's kind; modules that know others add theirs
 
 
 class Blob:
@@ -411,10 +443,11 @@ class _DimNames:
         return self.known[id(var)]
 
 
-def _comparison(dtype):
-    """How the self-test compares outputs of a dtype: as doubles, with an error relative to the largest magnitude."""
+def _comparison(dtype, computed):
+    """How the self-test compares outputs of a dtype: as doubles, with an error relative to the largest magnitude, that
+    numbers allow which the network is computed in."""
     widened = f"ingot_{SMALL_FLOATS[dtype]}_to_f32" if dtype in SMALL_FLOATS else ""
-    tolerance = TEST_TOLERANCES.get(dtype, 1e-4)
+    tolerance = max(TEST_TOLERANCES.get(d, 1e-4) for d in (dtype, computed)) if dtype.is_float else 1e-4
     return {"dtype": str(dtype), "ctype": C_TYPES[dtype], "widened": widened, "tolerance": f"{tolerance:g}"}
 
 

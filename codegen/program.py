@@ -18,7 +18,7 @@ from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
 from .team import has_parallel_loop
-from .tree import Call, Check, Copy, For, If, Let, Operand, Read, Seq, While, assigned, calls_of
+from .tree import Call, Check, Copy, For, If, Launch, Let, Operand, Read, Seq, While, assigned, calls_of
 
 WEIGHT_ALIGN = 64
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
@@ -91,15 +91,16 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, budget=0, kernels=(), checks=None):
+def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). budget: that
     of its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
-    that its runs make}."""
-    return _Builder(mod, name, kernels, checks or {}).build(budget)
+    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}."""
+    return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget)
 
 
 class _Builder:
-    def __init__(self, mod, name, kernels=(), checks=None):
+    def __init__(self, mod, name, kernels=(), checks=None, devices=None):
+        self.devices = devices or {}
         self.checks, self.known = {n: list(some) for n, some in (checks or {}).items()}, set()
         self.mod, self.main, self.name, self.kernels = mod, mod["main"], name, kernels
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
@@ -228,6 +229,12 @@ class _Builder:
         work += [Operand("scratch", place, b.name) for place, b in zip(own, spaces[len(spaces) - len(own):])]
         self.scratch = max(self.scratch, func.attrs.get("scratch_bytes", 0))
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
+        if call.attrs["gv"].name in self.devices:
+            tensors = [p for p in func.params if p in func.buffer_map]
+            given = dict(zip(map(id, tensors), (*operands, *results, *work)))
+            read = set(map(id, tensors[:len(operands)]))
+            return [_launch(name, kernel, given, read, own_dims, comment)
+                    for name, kernel in self.devices[call.attrs["gv"].name]]
         return [Call(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
                      not call.args and id(binding.var) in self.around, len(operands))]
 
@@ -373,6 +380,16 @@ def _covered(alike, plan, since=0, time=float("inf")):
 def _whole_buffer(operands):
     """Whether there is one operand, in the arena, from its beginning on."""
     return [o.kind for o in operands] == ["arena"] and is_const_int(operands[0].offset, 0)
+
+
+def _launch(name, kernel, given, read, dims, comment):
+    """The Launch of a DeviceKernel. given: {id of a parameter: Operand}; read: ids of those that are only read; dims:
+    {dimension of the kernel's function: its value}."""
+    params = [p for p in kernel.func.params if p in kernel.func.buffer_map]
+    scalars = [p for p in kernel.func.params if p not in kernel.func.buffer_map]
+    grid, block = (tuple(substitute(e, dims) for e in extents) for extents in (kernel.grid, kernel.block))
+    return Launch(name, grid, block, kernel.shared, tuple(given[id(p)] for p in params), "global",
+                  tuple(dims[p] for p in scalars), comment, sum(id(p) in read for p in params))
 
 
 def _workspace(func):

@@ -11,8 +11,8 @@ import jinja2
 
 from .c_layout import folded, folded_arguments, folded_comments, folded_prose, folded_rules
 
-FOLDS = {".c": folded, ".h": folded, ".S": folded_comments, ".md": folded_prose, ".txt": folded_arguments,
-         "Makefile": folded_rules}
+FOLDS = {".c": folded, ".h": folded, ".cu": folded, ".S": folded_comments, ".md": folded_prose,
+         ".txt": folded_arguments, "Makefile": folded_rules}
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
 
@@ -30,5 +30,5 @@ def render(template, **context):
     """The text of templates/`template` with `context`, its long lines broken, which names make long. Raises
     jinja2.UndefinedError for a name that is missing."""
     text = environment().get_template(template).render(context)
-    fold = FOLDS.get(Path(template).suffix or template)
+    fold = FOLDS.get(Path(template).suffix or Path(template).name)
     return fold(text) if fold else text

@@ -23,6 +23,7 @@ ole2 process psapi rpc sal share shellapi tchar vcruntime version winapifamily w
 winsock winsock2 winternl winuser
 availability availabilitymacros targetconditionals
 zlib zconf png jpeglib
+cuda cudart cuda_runtime cuda_runtime_api cuda_fp16 cuda_bf16 cuda_fp8 mma
 """.split())
 HEADER_FAMILIES = re.compile(r".*intrin|.*intrinsics|opencl.*|curses.*|ncurses.*")
 # libNAME.a beside -lNAME, and what CMake and make call targets of their own.

@@ -143,11 +143,12 @@ def loops_of(func):
 
 
 def _first_of_all(sch):
-    """Reductions whose results are set before their loops: these may have no iterations."""
+    """Reductions whose results are set before their loops: these may have no iterations. Those that threads make
+    together begin so anyway."""
     for name in [b.name_hint for b in blocks(sch.func.body) if b.init is not None]:
         block = sch.get_block(name)
         loops = reduction_loops(sch, block)
-        if loops:
+        if loops and all(sch.get(loop).thread_binding is None for loop in loops):
             sch.decompose_reduction(block, loops[0])
     return sch
 

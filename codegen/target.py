@@ -13,6 +13,17 @@ _ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scri
 _MCPU = {"native": "host", **{cpu: row.name for row in TOOLCHAINS.values() for cpu in row.cpus}}
 _MTRIPLE = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-linux-gnu", "arm64": "aarch64-linux-gnu",
             "armv7": "armv7-linux-gnueabihf", "armv7l": "armv7-linux-gnueabihf", "arm": "armv7-linux-gnueabihf"}
+# -arch of kind "cuda" -> the row whose code runs there; newer devices run PTX of "cuda".
+_ARCH = {**dict.fromkeys(("sm_80", "sm_86", "sm_87", "sm_89"), "cuda-sm_80"),
+         **dict.fromkeys(("sm_90", "sm_90a"), "cuda-sm_90a"),
+         **dict.fromkeys(("sm_100", "sm_100a", "sm_120", "compute_80"), "cuda")}
+# Tags of TVM's for devices: "nvidia/nvidia-a100", "nvidia/geforce-rtx-3090".
+_DEVICES = {**dict.fromkeys(("nvidia-a100", "nvidia-a10", "nvidia-a10g", "nvidia-a30", "nvidia-a40", "nvidia-l4",
+                             "nvidia-l40", "nvidia-rtx-a6000", "rtx-a6000"), "cuda-sm_80"),
+            **dict.fromkeys(("nvidia-h100", "nvidia-h200", "nvidia-gh200"), "cuda-sm_90a")}
+_GEFORCE = re.compile(r"(geforce-)?rtx-(30|40)\d\d(-ti)?(-super)?")
+_GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_threads_per_block",
+                       "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size", "-l2_cache_size_bytes")
 _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
                    "-runtime", "-system-lib", "-executor")
 
@@ -27,8 +38,6 @@ def resolve(target):
     if name == "host":
         row = ROWS[host_name()]
         return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
-    if name == "cuda":
-        raise TargetError("CUDA C is not generated yet; the targets today are " + ", ".join(Target.names()))
     if name not in ROWS:
         raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
     return row_named(name)
@@ -46,9 +55,9 @@ def _without_flags(text):
     if not isinstance(text, str):
         raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
     kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
-    if kind == "cuda":
-        return kind
     flags = dict(word.partition("=")[::2] for word in words)
+    if kind == "cuda" or kind.startswith("nvidia/"):
+        return _gpu(text, kind, flags)
     for option in flags:
         if option not in (*_WITHOUT_EFFECT, "-mcpu", "-mtriple"):
             raise TargetError(f"target {text!r}: the flag {option} is not known; known: -mcpu, -mtriple, and without "
@@ -67,12 +76,32 @@ def _without_flags(text):
     return "host" if TOOLCHAINS[row].arch == machine() else row
 
 
+def _gpu(text, kind, flags):
+    """The row of a target string of kind "cuda", or of a tag of TVM's."""
+    for option in flags:
+        if option not in (*_GPU_WITHOUT_EFFECT, "-arch"):
+            raise TargetError(f"target {text!r}: the flag {option} is not known; known: -arch, and without effect "
+                              f"{', '.join(_GPU_WITHOUT_EFFECT)}")
+    device = kind.removeprefix("nvidia/")
+    if kind != "cuda":
+        row = "cuda-sm_80" if _GEFORCE.fullmatch(device) else _DEVICES.get(device)
+        if row is None:
+            raise TargetError(f"target {text!r}: there is no code for {device}; known: "
+                              f"{', '.join(f'nvidia/{name}' for name in _DEVICES)}, and nvidia/geforce-rtx-30xx and "
+                              "-40xx")
+        return row
+    arch = flags.get("-arch")
+    if arch is not None and arch not in _ARCH:
+        raise TargetError(f"target {text!r}: there is no code for -arch {arch!r}; known: {', '.join(_ARCH)}")
+    return kind if arch is None else _ARCH[arch]
+
+
 def host_name(family=None, flags=None):
     """The name of the row for a processor of a family with /proc/cpuinfo's `flags` (toolchains.cpu_flags): of those
     that it runs and that are made for it the one with most instruction sets. The default is this processor."""
     family, flags = family or machine(), cpu_flags() if flags is None else flags
     flags = flags | {"asimd"} if family == "aarch64" else flags  # which each of them has
-    fitting = (row for row in ROWS.values() if toolchain(row).arch == family
+    fitting = (row for row in ROWS.values() if row.kind == "c" and toolchain(row).arch == family
                and row.isa | toolchain(row).made_for <= flags)
     return max(fitting, key=lambda row: len(row.isa), default=ROWS["c"]).name
 

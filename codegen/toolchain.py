@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from .nvcc import INSTALL, find_nvcc, gencode
 from .object_cache import ObjectCache, content_key
 from .target import Target
 from .toolchains import Toolchain, is_native, is_supported_here, toolchain
@@ -35,11 +36,13 @@ class ToolchainError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler: the `command` that starts it, its `kind` ("gcc" or "clang") and its version line."""
+    """A C compiler: the `command` that starts it, its `kind` ("gcc", "clang", or "nvcc" for CUDA C and what is called
+    from it), its version line, and flags with which it links."""
 
     command: tuple[str, ...]
     kind: str
     version: str
+    link: tuple[str, ...] = ()
 
     def __str__(self):
         return " ".join(self.command)
@@ -49,9 +52,11 @@ class Compiler:
 
 def find_compiler(target):
     """The compiler for `target` (a name or a Target): $CC, cc, gcc or clang where this machine is of the target's
-    family, else the target's cross compilers. Raises ToolchainError, which says what to install."""
+    family, else the target's cross compilers; nvcc for CUDA. Raises ToolchainError, which says what to install."""
     target = Target.get(target)
     tools = toolchain(target)
+    if tools.device_code:
+        return _find_nvcc(target)
     if not is_native(target):
         candidates, hint = tools.cc, f"install a cross compiler (on Debian and Ubuntu: {tools.package})" \
             if tools.cc else f"numbers are {target.byte_order}-endian there: export the folder and build it there"
@@ -65,6 +70,13 @@ def find_compiler(target):
         if path:
             return _identify((path, *command[1:]))
     raise ToolchainError(f"no C compiler for {target} on PATH (tried {', '.join(candidates)}); {hint}")
+
+
+def _find_nvcc(target):
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise ToolchainError(f"no nvcc for {target} ($CUDACXX, $CUDA_HOME, PATH, pip's packages): {INSTALL}")
+    return Compiler((nvcc.path,), "nvcc", nvcc.version, tuple(f"-L{folder}" for folder in nvcc.library_folders))
 
 
 @lru_cache(maxsize=None)
@@ -115,7 +127,7 @@ def openmp_flag(compiler):
 def can_build_openmp(target):
     """Whether the compiler for `target` builds OpenMP programs."""
     try:
-        return bool(openmp_flag(find_compiler(target)))
+        return not toolchain(Target.get(target)).device_code and bool(openmp_flag(find_compiler(target)))
     except ToolchainError:
         return False
 
@@ -134,13 +146,25 @@ class _Build:
     def look_up(self, source, folder):
         """The _Object of a source (.c or .S), in `folder` where the cache has it."""
         own = self.tools.gcc_cflags if self.compiler.kind == "gcc" else ()
-        language = ("-std=c99", *own, *self.flags) if source.suffix == ".c" else ("-fPIC",)
-        command = (*self.compiler.command, *self.tools.cflags, *language)
+        if self.compiler.kind == "nvcc":
+            command = self._of_nvcc(source)
+        else:
+            language = ("-std=c99", *own, *self.flags) if source.suffix == ".c" else ("-fPIC",)
+            command = (*self.compiler.command, *self.tools.cflags, *language)
         key, has_blob = content_key(source, (*command, "-c", source.name, self.compiler.version))
         output = Path(folder, f"{key}.o")
         # A file that embeds weights assembles as fast as it copies: keeping its object would only fill the disk.
         return _Object(source, output, command, None if has_blob else key,
                        not has_blob and self.cache.fetch(key, output))
+
+    def _of_nvcc(self, source):
+        """The command for a source: blobs are the host's, whose flags nvcc takes behind a flag of its own."""
+        if source.suffix == ".S":
+            return (*find_compiler("c").command, "-fPIC")
+        flags = [f"-Xcompiler={f}" if f.startswith("-f") else f for f in self.flags]
+        language = ["-Xcompiler=-std=c99"] if source.suffix == ".c" else [
+            "-std=c++17", *gencode(self.tools.device_code)]
+        return (*self.compiler.command, *self.tools.cflags, *language, *flags)
 
     def compile(self, wanted, first):
         """Compile an _Object; first: further flags."""
@@ -203,7 +227,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
         raise ValueError(f"threads must be one of {', '.join(THREADS)}, not {threads!r}")
     target, out = Target.get(target), Path(out).resolve()
     compiler, tools = find_compiler(target), toolchain(target)
-    openmp = (openmp_flag(compiler),) if threads == "openmp" else ()
+    openmp = (openmp_flag(compiler),) if threads == "openmp" and not tools.device_code else ()
     further = shlex.split(os.environ.get("INGOT_CFLAGS", ""))
     build = _Build(compiler, tools, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default())
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
@@ -219,8 +243,10 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
                 job.cancel()
             raise
         linked = Path(folder, "linked")
-        _call([*compiler.command, *tools.cflags, *cflags, *link_flags, *_LINK_FLAGS, *(str(o.path) for o in objects),
-               *openmp,
+        flags = [*cflags, *link_flags, *_LINK_FLAGS]
+        if compiler.kind == "nvcc":
+            flags = [f"-Xlinker={f.removeprefix('-Wl,')}" if f.startswith("-Wl,") else f for f in flags]
+        _call([*compiler.command, *tools.cflags, *flags, *(str(o.path) for o in objects), *openmp, *compiler.link,
                "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)
     build.cache.trim()
@@ -236,7 +262,8 @@ def source_files(sources):
     """`sources` as a list of absolute paths, longest file first, so that the last compiler is not alone for long."""
     if isinstance(sources, (str, Path)):
         folder = Path(sources)
-        sources = [path for path in folder.iterdir() if path.suffix in (".c", ".S") and path.stem not in _PROGRAMS]
+        sources = [path for path in folder.iterdir()
+                   if path.suffix in (".c", ".cu", ".S") and path.stem not in _PROGRAMS]
         if not sources:
             raise ToolchainError(f"no C sources in {folder}")
     files = [Path(source).resolve() for source in sources]

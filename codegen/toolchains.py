@@ -25,6 +25,7 @@ class Toolchain:
     runner      the command in front of a program where this machine is of another family
     cpus        what -mcpu=... of gcc and clang calls processors that the target is for
     made_for    what /proc/cpuinfo says of the only processors for which the target is the best one, beside its ISA
+    device_code what nvcc makes code for: devices ("sm_80"), and PTX for whichever follow ("compute_80"); (): a CPU
     """
 
     name: str
@@ -38,6 +39,7 @@ class Toolchain:
     runner: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
     made_for: frozenset[str] = frozenset()
+    device_code: tuple[str, ...] = ()
 
 
 def _linux(name, arch, cpu_flags, triple, emulator=(), **fields):
@@ -71,6 +73,11 @@ TOOLCHAINS = {row.name: row for row in (
            "arm-linux-gnueabihf", ("qemu-arm",)),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
     Toolchain("c", "any", (*_COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
+    # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
+    Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),
+    Toolchain("cuda-sm_90a", "any", ("-O3",), (), device_code=("sm_90a",)),
+    Toolchain("opencl", "any", ("-O2",)),
+    Toolchain("cuda", "any", ("-O3",), (), device_code=("sm_80", "sm_90a", "compute_80")),
 )}
 
 

@@ -127,6 +127,10 @@ class Builder:
             return Constant(np.full(dims, value, np.dtype(str(dtype))))
         return self.call("broadcast_to", self.const(value, dtype), list(dims))
 
+    def positions(self, count):
+        """0 to count - 1, int64."""
+        return self.call("arange", PrimValue(0), PrimValue(count), PrimValue(1), dtype="int64")
+
     def reshape(self, x, dims):
         """`x` under the shape `dims`; `x` itself when it has that shape."""
         return x if same_dims(dims_of(x), dims) else self.call("reshape", x, list(dims))

@@ -182,4 +182,13 @@ MODELS = {
     "threads.least_rows": Cost(4, "rows", XEON),  # that threads divide where there is nothing else to share
     "threads.few_rows": Cost(32, "rows", XEON),  # of fewer, a thread that has one more counts
 }
-BASE = Table({**HARDWARE, **MODELS})
+# Terms of models of kernels on GPUs, from data sheets of an A100.
+GPU = {
+    "gpu.processors": Cost(108, "multiprocessors", DATA_SHEET),
+    "gpu.threads": Cost(2048, "threads/multiprocessor", DATA_SHEET),
+    "gpu.block_threads": Cost(256, "threads/block", ESTIMATE),  # of kernels that do not depend on it
+    "gpu.load": Cost(8, "cycles/element", ESTIMATE),  # of a thread, where others hide what it waits for
+    "gpu.shuffle": Cost(25, "cycles", ESTIMATE),
+    "gpu.barrier": Cost(30, "cycles", ESTIMATE),
+}
+BASE = Table({**HARDWARE, **MODELS, **GPU})

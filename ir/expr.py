@@ -54,6 +54,10 @@ class PrimExpr(Node):
     def astype(self, dtype):
         return cast(self, dtype)
 
+    def equal(self, other):
+        """self == other."""
+        return self == other
+
     def __str__(self):
         return upper("expr_to_str")(self)
 

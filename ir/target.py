@@ -70,6 +70,31 @@ class Threads:
     local_bytes: int = 1920 << 10
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a launch of a kernel may ask of a GPU.
+
+    warp               threads that run together
+    max_threads        of a block
+    shared_bytes       of shared memory that a kernel may declare
+    shared_dyn_bytes   of a block that asks for them when it is launched
+    registers          of 32 bits in a multiprocessor
+    max_registers      of a thread
+    grid, block        the greatest extents along x, y and z
+    sms                multiprocessors
+    """
+
+    warp: int = 32
+    max_threads: int = 1024
+    shared_bytes: int = 48 << 10
+    shared_dyn_bytes: int = 163 << 10
+    registers: int = 64 << 10
+    max_registers: int = 255
+    grid: tuple[int, int, int] = ((1 << 31) - 1, 65535, 65535)
+    block: tuple[int, int, int] = (1024, 1024, 64)
+    sms: int = 108
+
+
 class _Named(type):
     """Target("llvm -mcpu=znver4") is the row of that name; with fields, a new row."""
 
@@ -87,11 +112,12 @@ class Target(metaclass=_Named):
     """The description of a machine that the compiler reads.
 
     name          the row's name, which the generated files carry
-    kind          the dialect of its programs: "c"
+    kind          the dialect of its programs: "c", "cuda" or "opencl"
     isa           instruction sets and units, by the words of /proc/cpuinfo
     vectors       {dtype: Vector}; a dtype without one is computed element by element
     memories      where buffers of each scope lie
     threads       how loops are shared
+    launch        the Limits of a device that kernels are launched on; None for a CPU
     host          the name of the target whose programs call this one's; None: its own
     costs         {name: Cost} (costs.py)
     freestanding  whether programs have no C library around them
@@ -104,6 +130,7 @@ class Target(metaclass=_Named):
     vectors: Table = field(default_factory=Table)
     memories: tuple[Memory, ...] = (Memory("global"), Memory("local"))
     threads: Threads = Threads()
+    launch: Limits | None = None
     host: str | None = None
     costs: Table = BASE
     freestanding: bool = False
@@ -241,7 +268,26 @@ _ROWS = (
     _row("s390x-linux-gnu", byte_order="big"),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine, small ones too
 )
-ROWS = {row.name: row for row in _ROWS}
+
+# GPUs. A block of OpenCL's may have fewer threads and less memory than one of CUDA's: what every device has.
+_GPU_MEMORIES = (Memory("global", align=256), Memory("shared", 48 << 10, 16, "__shared__"),
+                 Memory("shared.dyn", 163 << 10, 16, "extern __shared__"), Memory("local", align=16),
+                 Memory("warp", align=16))
+_ONE = Threads(most=1)
+_SM_80 = _row("cuda-sm_80", isa={"sm_80"}, vector=Vector(4, 64), kind=TargetKind("cuda"), threads=_ONE, host="c",
+              memories=_GPU_MEMORIES, launch=Limits())
+_GPU_ROWS = (
+    _SM_80,
+    _row("cuda-sm_90a", _SM_80, isa={"sm_90", "sm_90a"}, launch=Limits(shared_dyn_bytes=227 << 10, sms=132),
+         memories=tuple(replace(m, bytes=227 << 10) if m.scope == "shared.dyn" else m for m in _GPU_MEMORIES)),
+    _row("cuda", _SM_80),  # for both, and for newer ones by PTX
+    _row("opencl", vector=Vector(4, 64), kind=TargetKind("opencl"), threads=_ONE, host="c",
+         memories=(Memory("global", align=128, qualifier="__global"), Memory("shared", 32 << 10, 16, "__local"),
+                   Memory("local", align=16)),
+         launch=Limits(max_threads=256, shared_bytes=32 << 10, shared_dyn_bytes=32 << 10, block=(256, 256, 64),
+                       sms=16)),
+)
+ROWS = {row.name: row for row in (*_ROWS, *_GPU_ROWS)}
 
 
 def row_named(name):

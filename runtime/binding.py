@@ -12,7 +12,7 @@ from . import openmp
 
 # The part of runtime_c/ingot.h that Python reads; tests compare the layout with the header's.
 ABI = 1
-_HEADER = """
+HEADER = """
 typedef struct { const char *name; int dtype; int32_t ndim; const int64_t *dims; const char *const *dim_names;
 } ingot_tensor_info;
 typedef struct {
@@ -54,7 +54,7 @@ def cdef_of(model):
                  *(f"void *output{i}" for i in range(len(model.outputs))),
                  *(f"int64_t *found{i}" for i in range(len(getattr(model, "found", ()))))]
     own = _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
-    return _HEADER + _PROFILE + own
+    return HEADER + _PROFILE + own
 
 
 def aligned_empty(size, align):

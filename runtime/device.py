@@ -1,11 +1,25 @@
-"""Devices by DLPack's numbers. Compiled code runs on the CPU; others have a name, for scripts that ask for them."""
+"""Devices by DLPack's numbers: the CPU, and CUDA's."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 CPU, CUDA = 1, 2
 _NAMES = {CPU: "cpu", CUDA: "cuda"}
 _TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx": CUDA}
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What is done with devices of a kind. why_absent(index): why one cannot be used, one line, or None; synchronize(
+    index); empty(shape, dtype, device): a new tensor."""
+
+    why_absent: Callable
+    synchronize: Callable
+    empty: Callable
+
+
+BACKENDS = {}  # DLPack's number: Backend, from the modules that have its tensors
 
 
 @dataclass(frozen=True)
@@ -22,10 +36,11 @@ class Device:
     @property
     def exist(self):
         """Whether code can run there."""
-        return self.device_type == CPU and self.index == 0
+        return self.device_type in BACKENDS and BACKENDS[self.device_type].why_absent(self.index) is None
 
     def sync(self, stream=None):
-        """Wait for the device: calls return when their work is done, so there is nothing to wait for."""
+        """Wait for the device. On the CPU calls return when their work is done, so there is nothing to wait for."""
+        BACKENDS[self.device_type].synchronize(self.index)
 
     def __str__(self):
         return f"{_NAMES.get(self.device_type, self.device_type)}({self.index})"
@@ -53,5 +68,5 @@ def cpu(dev_id=0):
 
 
 def cuda(dev_id=0):
-    """A CUDA device, for which nothing can be built yet: exist is False."""
+    """A CUDA device; `exist` says whether it is there."""
     return Device(CUDA, dev_id)

@@ -199,17 +199,25 @@ class CompiledLibrary:
             self._check_open()
             if self._binding is not None:
                 return
-            target = Target.get(self.model.target)
-            if not is_supported_here(target):
-                raise ToolchainError(f"this machine cannot run code for {target}: export the folder and build it there")
+            self._check_target()
             if self._cleanup is None:
                 self._folder = Path(tempfile.mkdtemp(prefix=f"ingot-{self.name}-"))
                 self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             sources = self._folder / self.name
             if not sources.exists():
                 self.model.write(sources)
-            path = build_shared(sources, self._folder / f"{self.name}.so", target, self.model.threads, self._jobs)
-            self._binding = Binding(path, self.model, self._weights_of(sources))
+            self._binding = self._bound(sources)
+
+    def _check_target(self):
+        target = Target.get(self.model.target)
+        if not is_supported_here(target):
+            raise ToolchainError(f"this machine cannot run code for {target}: export the folder and build it there")
+
+    def _bound(self, sources):
+        """The Binding of the folder of C, compiled."""
+        path = build_shared(sources, self._folder / f"{self.name}.so", self.model.target, self.model.threads,
+                            self._jobs)
+        return Binding(path, self.model, self._weights_of(sources))
 
     def _check_open(self):
         if self._closed:

@@ -1,11 +1,13 @@
-"""NDArray: the tensor that modules take, in the CPU's memory; numpy does the work. `tvm.nd` is this module."""
+"""NDArray: the tensor that modules take, in the CPU's memory; numpy does the work. `tvm.nd` is this module, which also
+makes the arrays of cuda_array.py."""
 from __future__ import annotations
 
 import numpy as np
 
 from ..ir.dtype import DataType
 from .binding import aligned_empty
-from .device import Device, cpu, cuda, device as _device
+from . import cuda_array
+from .device import BACKENDS, CPU, CUDA, Backend, Device, cpu, cuda, device as _device
 
 device = _device
 ALIGNMENT = 64
@@ -49,6 +51,8 @@ class NDArray:
 
     def copyfrom(self, source):
         """Copy from an NDArray, an array or nested lists of the same shape; values convert to the dtype."""
+        if cuda_array.is_on_cuda(source):
+            source = cuda_array.from_other(source).numpy()
         source = source._array if isinstance(source, NDArray) else np.asarray(source)
         if source.shape != self.shape:
             raise ValueError(f"the shape {source.shape} of what is copied is not the NDArray's shape {self.shape}")
@@ -114,17 +118,31 @@ def dtype_of(array):
 def empty(shape, dtype="float32", device=None, mem_scope=None):
     """An NDArray with undefined elements; its memory is aligned to 64 bytes."""
     if device is not None and not (isinstance(device, Device) and device.exist):
-        raise ValueError(f"there is no device {device} here; tensors live on tvm.cpu(0)")
+        why = BACKENDS[CUDA].why_absent(device.index) if getattr(device, "device_type", None) == CUDA else None
+        raise ValueError(f"there is no device {device} here; tensors live on tvm.cpu(0)" + (f": {why}" if why else ""))
     if mem_scope not in (None, "", "global"):
         raise ValueError(f"memory scope {mem_scope!r} is no scope of the CPU; leave mem_scope out")
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
+    return BACKENDS[(device or cpu()).device_type].empty(shape, dtype, device)
+
+
+def _empty(shape, dtype, device):
     dtype = DataType(dtype).numpy
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return NDArray(aligned_empty(size, ALIGNMENT).view(dtype).reshape(shape), device)
 
 
+BACKENDS[CPU] = Backend(lambda index: f"there is one CPU, not number {index}" if index else None, lambda index: None,
+                        _empty)
+
+
 def array(arr, device=None, mem_scope=None):
     """A new NDArray with the elements of an array, an NDArray or nested lists."""
+    if cuda_array.is_on_cuda(arr):
+        arr = cuda_array.from_other(arr)
+        if device is not None and device.device_type == CUDA:
+            return empty(arr.shape, arr.dtype, device, mem_scope).copyfrom(arr)
+        arr = arr.numpy()
     arr = arr._array if isinstance(arr, NDArray) else np.asarray(arr)
     dtype = dtype_of(np.empty(0, arr.dtype.newbyteorder("=")))
     return empty(arr.shape, dtype, device, mem_scope).copyfrom(arr)
@@ -153,6 +171,8 @@ def from_dlpack(tensor):
     """An NDArray that shares the memory of a tensor of another library, or of a DLPack capsule."""
     source = tensor if hasattr(tensor, "__dlpack__") else _Capsule(tensor)
     kind = int(source.__dlpack_device__()[0])
+    if kind == CUDA:
+        return cuda_array.from_other(tensor)
     if kind != cpu().device_type:
         raise ValueError(f"the tensor is on DLPack's device type {kind}; copy it to the CPU first")
     found = np.from_dlpack(source)

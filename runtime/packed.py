@@ -9,6 +9,7 @@ import numpy as np
 
 from ..codegen.entry import dlpack_type
 from .binding import aligned_empty
+from .device import CPU
 from .ndarray import NDArray, dtype_of, from_dlpack
 from .shapes import InputError
 
@@ -114,6 +115,9 @@ class PackedFunc:
         if isinstance(value, np.ndarray):
             return value
         if hasattr(value, "__dlpack__"):
+            if int(value.__dlpack_device__()[0]) != CPU:
+                raise ValueError(f"the tensor is on DLPack's device type {value.__dlpack_device__()[0]}; copy it to "
+                                 "the CPU first")
             return from_dlpack(value).__array__()
         raise TypeError(f"{self._place(n)} is a {type(value).__name__}, expected an NDArray, a numpy array or a number")
 

@@ -22,6 +22,7 @@ INGOT_COMMON const char *ingot_status_str(ingot_status status)
     case INGOT_ERR_ARGUMENT: return "an argument does not fit the function";
     case INGOT_ERR_WORKSPACE: return "the workspace is missing, too small or misaligned";
     case INGOT_ERR_ASSERT: return "an assertion of the program does not hold";
+    case INGOT_ERR_DEVICE: return "the device or its driver refuses; NAME_device_error has its code";
     }
     return "unknown status";
 }

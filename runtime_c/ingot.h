@@ -29,7 +29,8 @@ typedef enum ingot_status {
     INGOT_ERR_STATE = -8,       /* the handle was not initialized */
     INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a module's function takes: ingot_error says which and why */
     INGOT_ERR_WORKSPACE = -10,  /* the workspace is missing, too small or misaligned */
-    INGOT_ERR_ASSERT = -11      /* an assertion of the program does not hold */
+    INGOT_ERR_ASSERT = -11,     /* an assertion of the program does not hold */
+    INGOT_ERR_DEVICE = -12      /* a device, or what drives it, refuses: NAME_device_error has its own code */
 } ingot_status;
 
 /* How the functions of ingot.c are declared: weak in ingot.c, static where a header holds them: --single-file. */
@@ -149,8 +150,11 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_BIG_ENDIAN 0
 #endif
 
-/* Small functions that must vanish into their callers: without that, no loop over them is vectorized. */
-#if defined(__GNUC__)
+/* Small functions that must vanish into their callers: without that, no loop over them is vectorized.
+ * Kernels of CUDA call them too. */
+#if defined(__CUDACC__)
+#define INGOT_INLINE static __host__ __device__ __forceinline__
+#elif defined(__GNUC__)
 #define INGOT_INLINE static inline __attribute__((always_inline, unused))
 #elif defined(_MSC_VER)
 #define INGOT_INLINE static __forceinline

@@ -6,12 +6,14 @@
  *
  * [[ stamp ]]
  */
+[% block headers %]
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+[% endblock %]
 #include "[[ name ]].h"
 
 static int transfer(const char *path, const char *mode, void *data, size_t bytes)
@@ -26,6 +28,7 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
     return done == bytes;
 }
 
+[% block timing %]
 static double now(void)
 {
     struct timespec t;
@@ -47,24 +50,28 @@ static void keep_time(void *user, int32_t call)
 }
 #endif
 
+[% endblock %]
 int main(int argc, char **argv)
 {
 [% if dims %]
     /* The symbolic dimensions of this example. */
     enum { [[ dim_enum ]] };
 [% endif %]
+[% block memory %]
 [% if not arena_on_heap %]
     INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
 [% endif %]
 [% for t in inputs + outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
 [% endfor %]
+[% endblock %]
 [% for d in found %]
     int64_t [[ d.pointer ]];
 [% endfor %]
     [[ name ]] *net;
     ingot_status status;
     double best = 1e30;
+[% block instance %]
 [% include "instance.c" %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
@@ -72,6 +79,7 @@ int main(int argc, char **argv)
     if (weights_block == NULL || !transfer("[[ name ]]_weights.bin", "rb", weights, [[ upper ]]_WEIGHTS_BYTES)) return 1;
     if (status == INGOT_OK) status = [[ name ]]_set_weights(net, weights, [[ upper ]]_WEIGHTS_BYTES);
 [% endif %]
+[% endblock %]
     if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
 [% for t in inputs %]
         if (!transfer(argv[[ "[" ]][[ loop.index ]]], "rb", [[ t.name ]], sizeof [[ t.name ]])) return 1;
@@ -82,6 +90,7 @@ int main(int argc, char **argv)
 [% endfor %]
     }
 
+[% block runs %]
 #if defined(INGOT_PROFILE)
     static struct times times;
     for (int i = 0; i < CALLS; ++i) times.least[i] = 1e30;
@@ -93,10 +102,13 @@ int main(int argc, char **argv)
         const double seconds = now() - start;
         if (seconds < best) best = seconds;
     }
+[% endblock %]
+[% block status %]
     if (status != INGOT_OK) {
         fprintf(stderr, "[[ name ]]: %s\n", ingot_status_str(status));
         return 1;
     }
+[% endblock %]
 
     if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
 [% for t in outputs %]
@@ -108,6 +120,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof [[ t.name ]] / sizeof *[[ t.name ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
     printf("\n");
 [% endfor %]
+[% block report %]
     printf("best of 10 runs: %.3f ms\n", best * 1e3);
 #if defined(INGOT_PROFILE)
     for (int i = 0; i < CALLS; ++i) printf("%9.4f ms  %s\n", times.least[i] * 1e3, [[ name ]]_call_names[i]);
@@ -118,5 +131,6 @@ int main(int argc, char **argv)
 [% if weights == "file" %]
     free(weights_block);
 [% endif %]
+[% endblock %]
     return 0;
 }

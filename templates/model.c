@@ -37,6 +37,7 @@
 extern const unsigned char [[ "*const " + name + "_weights" if weights == "array" else name + "_weights[]" ]];
 
 [% endif %]
+[% block state %]
 struct [[ name ]] {
     uint64_t magic;               /* says that the arena holds an instance */
     uint64_t arena_bytes;
@@ -52,6 +53,7 @@ struct [[ name ]] {
 #define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
 #define [[ upper ]]_HEADER_BYTES 64u
 typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
+[% endblock %]
 
 [% if weight_places %]
 /* ---- weights ------------------------------------------------------------------------------------------------ */
@@ -99,6 +101,7 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
     return [[ fixed_bytes ~ "u + (uint64_t)(" ~ memory_bytes ~ ")" if dims else upper ~ "_ARENA_BYTES" ]];
 }
 
+[% block instances %]
 ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)
 {
     ingot_status status = ingot_check_abi(abi, info_bytes);
@@ -150,6 +153,7 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
     return INGOT_OK;
 }
 [% endif %]
+[% endblock %]
 
 /* ---- profiling ---------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,9 @@
  * neither reads nor writes the rest.
  *
 [% endif %]
+[% block notes %]
  * Nothing here allocates, prints or aborts. Instances share no state: each thread may run one of its own.
+[% endblock %]
  */
 #ifndef [[ upper ]]_H
 #define [[ upper ]]_H
@@ -33,6 +35,7 @@
 extern "C" {
 #endif
 
+[% block memory %]
 [% if not dims %]
 /* Bytes of working memory that the caller passes to [[ name ]]_init, and does not touch while the network is in use. */
 #define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
@@ -45,6 +48,7 @@ extern "C" {
 /* The most bytes of stack that [[ name ]]_run uses, in the thread that calls it and in each that OpenMP starts, compiled by gcc
  * or clang at -O1 or higher. */
 #define [[ upper ]]_STACK_BYTES [[ stack_bytes ]]u
+[% endblock %]
 #define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
 
 /* Elements of each input and output[[ ", of which a run may write fewer" if found else "" ]]. */
@@ -69,6 +73,7 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]]);
 static inline uint64_t [[ name ]]_arena_bytes([[ dim_params ]]) { return [[ name ]]_arena_bytes_([[ dims|join(", ") ]]); }
 [% endif %]
 
+[% block instances %]
 /* Make an instance inside the arena, which must be aligned to [[ upper ]]_ARENA_ALIGN.
  * Returns INGOT_OK, or INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE, INGOT_ERR_ARENA_ALIGN, INGOT_ERR_ABI. */
 ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
@@ -82,6 +87,7 @@ static inline ingot_status [[ name ]]_init([[ name ]] **net, void *arena, size_t
  * the network runs. Returns INGOT_OK, INGOT_ERR_NULL or INGOT_ERR_WEIGHTS (another size, or misaligned). */
 ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t bytes);
 [% endif %]
+[% endblock %]
 
 #if defined(INGOT_PROFILE)
 /* In a build of [[ name ]].c with -DINGOT_PROFILE: call hook(user, i) before kernel call i, and with i = [[ call_names|length ]] after the
@@ -91,12 +97,14 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 extern const char *const [[ name ]]_call_names[];
 #endif
 
+[% block inference %]
 /* One inference. Outputs must not overlap inputs.
 [% for d in found %]
  * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines.
 [% endfor %]
  * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
  * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
+[% endblock %]
 [[ run_signature ]];
 
 #ifdef __cplusplus

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+[% block headers %]
+[% endblock %]
 #include "[[ name ]].h"
 [% for h in compare_headers %]
 #include "[[ h ]]"
@@ -44,23 +46,28 @@ static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, con
 [% endfor %]
 
 [% endif %]
+[% block helpers %]
+[% endblock %]
 int main(void)
 {
 [% if dims %]
     enum { [[ dim_enum ]] };
 [% endif %]
+[% block memory %]
 [% if not arena_on_heap %]
     INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
 [% endif %]
 [% for t in outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
 [% endfor %]
+[% endblock %]
 [% for d in found %]
     int64_t [[ d.pointer ]];
 [% endfor %]
     [[ name ]] *net;
     ingot_status status;
     int bad = 0;
+[% block runs %]
 [% include "instance.c" %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
@@ -83,10 +90,13 @@ int main(void)
 [% endfor %]
     if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments ]]);
     if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments_again ]]);
+[% endblock %]
+[% block status %]
     if (status != INGOT_OK) {
         fprintf(stderr, "[[ name ]]: %s\n", ingot_status_str(status));
         return 1;
     }
+[% endblock %]
 [% for t in outputs %]
 [% if has_reference %]
     bad |= compare_[[ t.dtype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.test_size ]]);
@@ -96,11 +106,13 @@ int main(void)
         bad = 1;
     }
 [% endfor %]
+[% block release %]
 [% if arena_on_heap %]
     free(block);
 [% endif %]
 [% if weights == "file" %]
     free(weights_block);
 [% endif %]
+[% endblock %]
     return bad;
 }

@@ -9,7 +9,9 @@ from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.context import PassContext
 from ..ir.transform.pass_table import TIR
-from ..ir.transform.pipeline import TIR_PASSES, lower_module
+from ..ir.node import collect
+from ..ir.tir.stmt import AttrStmt, For
+from ..ir.transform.pipeline import TIR_PASSES, lower_module, pipeline_for
 from ..runtime.module import Module
 from .te.schedule import Schedule
 
@@ -26,7 +28,8 @@ def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
     functions = _functions(inp, args, name, binds)
-    passes = [p for p in _passes() if not (simple_mode and p.name in _NOT_SIMPLE)]
+    kind = "cuda" if any(map(_is_bound, functions.values())) else "c"
+    passes = [p for p in _passes(kind) if not (simple_mode and p.name in _NOT_SIMPLE)]
     return _lowered(functions, passes)
 
 
@@ -34,25 +37,37 @@ def build(inp, args=None, target=None, target_host=None, name="default_function"
     """A Module of an IRModule, a PrimFunc or a te.Schedule with its `args`; lowered ones may be among them.
 
     target: "c" and "llvm" mean C for this machine, as does "llvm -mcpu=..." for another; also a row of Target. The
-    default is the `with tvm.target.Target(...):` around, or this machine.
+    default is the `with tvm.target.Target(...):` around, or this machine. For "cuda" and "opencl", whose loops are
+    bound to threads, the kernels are imported_modules[0].get_source(), and a call needs the device.
     A module's target may stand in the place of args. target_host: accepted where it means the same. name: of the
     function made from a schedule.
-    The C is compiled at the first call. Raises TypeError, TargetError, or the ValueError of what cannot be built.
+    The code is compiled at the first call. Raises TypeError, TargetError, or the ValueError of what cannot be built.
     """
     if target is None and isinstance(args, (str, Target)):  # build(mod, target), as of TVM 0.20
         args, target = None, args
     chosen = host_target(target or Target.current() or "c")
     if target_host is not None:
         host_target(target_host)
-    functions = _lowered(_functions(inp, args, name, binds), _passes()).functions
+    functions = _lowered(_functions(inp, args, name, binds), _passes(str(chosen.kind))).functions
+    if chosen.kind != "c":
+        from ..codegen.device_module import make_device_module
+        from ..runtime.gpu_module import GpuModule
+        return GpuModule(make_device_module(functions, chosen, _entry(functions)))
     return Module(make_module(functions, chosen, _entry(functions)))
 
 
-def _passes():
-    """TIR_PASSES, and those of the PassContext's config "tir.add_lower_pass" after what ends their phases."""
+def _is_bound(func):
+    """Whether a loop of a function is bound to threads."""
+    return any(s.kind == "thread_binding" if isinstance(s, For) else s.attr_key == "thread_extent"
+               for s in collect(func.body, (For, AttrStmt)))
+
+
+def _passes(kind):
+    """The pipeline of a kind of target, and the passes of the PassContext's config "tir.add_lower_pass" after what ends
+    their phases."""
     own = PassContext.current().config.get("tir.add_lower_pass", ())
     passes = [p for phase, p in own if phase == 0]
-    for p in TIR_PASSES:
+    for p in TIR_PASSES if kind == "c" else pipeline_for(kind):
         passes += [p, *(mine for phase, mine in own if _PHASE_ENDS.get(phase) == p.name)]
     return passes + [p for phase, p in own if phase == 3]
 

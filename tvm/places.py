@@ -11,7 +11,8 @@ tir.transform""".split())
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.instrument": "ir.transform.instrument",
     "nd": "runtime.ndarray", "relax": "ir.relax", "target": "codegen.target", "te": "ir.te", "tir": "ir.tir",
-    "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule", "topi": "ir.topi",
+    "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
+    "tir.tensor_intrin": "ir.schedule.intrin", "topi": "ir.topi",
     "transform": "ir.transform",
 }
 # What stands directly below tvm.

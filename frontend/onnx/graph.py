@@ -49,7 +49,7 @@ class GraphImporter:
         self.graph, self.expanded, self.opset, self.source = graph, expanded, opset, source
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
-        self._note_readers(self.nodes)
+        self.note_readers(self.nodes)
         self.declared = load.declared_shapes(graph)
         self.choices = choices or Choices()
         self.narrowed = {}  # {title of a node: what the program does not do of it}
@@ -272,7 +272,7 @@ class GraphImporter:
             raise OnnxImportError(f"{title}: the standard defines no function for these attributes and inputs, and "
                                   "there is no converter")
         self._check_operators(nodes)
-        self._note_readers(nodes)
+        self.note_readers(nodes)
         for part in nodes:
             self.import_node(part)
 
@@ -393,7 +393,8 @@ class GraphImporter:
             return proto.dim_value if proto.dim_value >= 0 else None
         return self.pins.get(proto.dim_param, self.dims.get(proto.dim_param)) if proto.dim_param else None
 
-    def _note_readers(self, nodes):
+    def note_readers(self, nodes):
+        """Add nodes to the `readers` of the tensors that they read."""
         for node in nodes:
             for name in node.proto.input:
                 self.readers.setdefault(name, []).append(node.proto)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.dtype import DataType
-from ...ir.relax.expr import Constant, PrimValue
+from ...ir.relax.expr import Constant
 from ..shapes import dims_of, same_dims
 from .converter import converts, microsoft
 from .ops_math import gemm, scalar_like
@@ -162,7 +162,7 @@ def embed_layer_norm(node):
     batch, length = dims_of(ids)
     total = node.call("take", words, ids, axis=0)
     if order is None:
-        rows = node.call("take", places, positions(node, length), axis=0)
+        rows = node.call("take", places, node.positions(length), axis=0)
         rows = node.reshape(rows, [1, length, dims_of(places)[1]])
     else:
         rows = node.call("take", places, order, axis=0)
@@ -178,11 +178,6 @@ def embed_layer_norm(node):
     else:
         counts = node.call("sum", node.astype(mask, "int32"), axis=(1,))
     return result, counts, total
-
-
-def positions(node, count):
-    """0 to count - 1."""
-    return node.call("arange", PrimValue(0), PrimValue(count), PrimValue(1), dtype="int64")
 
 
 # ---------------------------------------------------------------- weights of a few bits

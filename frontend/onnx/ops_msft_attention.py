@@ -10,11 +10,11 @@ import math
 import numpy as np
 
 from ...ir.relax.control import tensor_to_shape
-from ..shapes import dims_of, same, settle, simplify
+from ..shapes import dims_of, may_be_same, same, settle, simplify
 from .converter import microsoft
-from .ops_msft import positions
 from .ops_msft_quantized import integer_product
 from .ops_math import scalar_like
+from .ops_scatter import scattered
 from .run_shapes import as_dims
 
 FILTER = -10000.0  # of attribute mask_filter_value
@@ -37,14 +37,23 @@ def heads(node, x, count):
     return node.transpose(node.reshape(x, [batch, length, count, width // count]), (0, 2, 1, 3))
 
 
-def attend(node, q, k, v, bias, scale=None):
-    """softmax(q k' * scale + bias) v of [B, H, S, D] as [B, S, H * D]."""
+def attend(node, q, k, v, bias, scale=None, softcap=0.0, sink=None):
+    """softmax(q k' * scale + bias) v of [B, H, S, D] as [B, S, H * D]. softcap: what scores come close to at most, 0
+    for no limit; sink: [H], a score of each head whose weight no value has."""
     batch, count, length, size = dims_of(q)
     scale = scale or 1 / math.sqrt(size)
     scores = node.call("matmul", q, node.transpose(k, (0, 1, 3, 2)))
     scores = node.call("multiply", scores, scalar_like(node, scale, scores))
+    if softcap:
+        cap = scalar_like(node, softcap, scores)
+        scores = node.call("multiply", node.call("tanh", node.call("divide", scores, cap)), cap)
     scores = scores if bias is None else node.call("add", scores, bias)
-    result = node.transpose(node.call("matmul", node.call("nn.softmax", scores, axis=3), v), (0, 2, 1, 3))
+    if sink is not None:
+        sink = node.broadcast(node.reshape(sink, [1, count, 1, 1]), [batch, count, length, 1])
+        scores = node.call("concat", node.bind(scores), sink, axis=3)
+    weights = node.call("nn.softmax", scores, axis=3)
+    weights = weights if sink is None else cut(node, node.bind(weights), 3, 0, dims_of(k)[2])
+    result = node.transpose(node.call("matmul", weights, v), (0, 2, 1, 3))
     return node.reshape(result, [batch, length, count * dims_of(v)[3]])
 
 
@@ -55,7 +64,7 @@ def both(node, a, b):
 
 def future(node, length, past, total, dtype):
     """[1, 1, S, T]: what hides the keys after each query."""
-    rows, columns = (node.tensor(positions(node, n)) for n in (length, total))
+    rows, columns = (node.tensor(node.positions(n)) for n in (length, total))
     rows = node.call("add", node.reshape(rows, [length, 1]), node.tensor(past, "int64"))
     hidden = node.call("greater", node.reshape(columns, [1, total]), rows)
     bias = node.call("where", hidden, node.const(LOWEST[str(dtype)], dtype), node.const(0, dtype))
@@ -68,7 +77,7 @@ def masked(node, mask, length, total, dtype, batch):
     dims = dims_of(mask)
     hidden = node.const(node.attr("mask_filter_value", FILTER), dtype)
     if len(dims) == 1:
-        keys = node.astype(node.reshape(node.tensor(positions(node, total)), [1, total]), mask.struct_info.dtype)
+        keys = node.astype(node.reshape(node.tensor(node.positions(total)), [1, total]), mask.struct_info.dtype)
         if same(dims[0], batch):
             seen = node.call("less", keys, node.reshape(mask, [batch, 1]))
         elif isinstance(batch, int) and same(dims[0], 2 * batch):
@@ -220,7 +229,7 @@ def rotary_embedding(node):
     length = dims_of(wide)[2]
     if places.struct_info.ndim == 1:
         first = node.reshape(places, [1, 1])
-        places = node.call("add", node.reshape(node.tensor(positions(node, length)), [1, length]), first)
+        places = node.call("add", node.reshape(node.tensor(node.positions(length)), [1, length]), first)
     if rotary and rotary != 2 * half:
         raise node.error(f"attribute rotary_embedding_dim {rotary} must be twice the {half} columns of cos_cache")
     cos, sin = (node.call("take", v, places, axis=0) for v in (cos, sin))
@@ -233,13 +242,10 @@ def group_query_attention(node):
     """Causal attention in which groups of heads share keys and values, from the first one on. Sequence b has
     seqlens_k[b] + 1 keys."""
     q, k, v, past_k, past_v, lengths = (node.input(i) for i in range(6))
-    cos, sin = node.input(7), node.input(8)
-    if any(node.input(i) is not None for i in range(9, 17)) or node.wants(3):
-        raise node.error("position_ids, attention_bias, head_sink, scales of a quantized cache, norms of q and k and "
-                         "the output qk are not supported")
-    require(node, causal=1, sliding_window_cache=0, softcap=0.0, local_window_size=-1)
-    if node.attr("smooth_softmax") > 0:
-        raise node.error("attribute smooth_softmax is not supported")
+    cos, sin, order, bias, sink = (node.input(i) for i in (7, 8, 9, 10, 11))
+    if any(node.input(i) is not None for i in range(12, 17)) or node.wants(3):
+        raise node.error("scales of a quantized cache, norms of q and k and the output qk are not supported")
+    require(node, causal=1, sliding_window_cache=0)
     count, groups = node.attr("num_heads"), node.attr("kv_num_heads")
     if groups < 1 or count % groups:
         raise node.error(f"attribute num_heads {count} must be a multiple of kv_num_heads {groups}")
@@ -250,40 +256,81 @@ def group_query_attention(node):
         q, k, v = (cut(node, q, 2, a, b) for a, b in zip([0, *ends], ends))
     q, k, v = heads(node, q, count), heads(node, k, groups), heads(node, v, groups)
     batch, _, length, _ = dims_of(q)
-    past = 0 if past_k is None or dims_of(past_k)[2] == 0 else _rows_of_past(node, past_k, lengths, length)
+    has_past = past_k is not None and dims_of(past_k)[2] != 0
+    several = has_past and batch != 1  # whose pasts end where each one's length says
+    past = 0 if not has_past else _ends_of_pasts(node, past_k, lengths, length) if several else _rows_of_past(
+        node, past_k, lengths, length)
+    rows = node.reshape(node.tensor(node.positions(length)), [1, length])  # of queries among the keys: [B or 1, S]
+    if several:
+        rows = node.bind(node.call("add", rows, node.reshape(past, [batch, 1])))
+    elif has_past:
+        rows = node.call("add", rows, node.tensor(past, "int64"))
     if node.attr("do_rotary", 0):
         if cos is None or sin is None:
             raise node.error("attribute do_rotary needs cos_cache and sin_cache")
-        rows = node.reshape(node.tensor(positions(node, length)), [1, length])
-        rows = rows if same(past, 0) else node.call("add", rows, node.tensor(past, "int64"))
-        cos, sin = (node.bind(node.call("take", table, rows, axis=0)) for table in (cos, sin))
+        places = rows if order is None else node.call(  # whose first of each sequence counts
+            "add", cut(node, order, 1, 0, 1), node.reshape(node.tensor(node.positions(length)), [1, length]))
+        cos, sin = (node.bind(node.call("take", table, places, axis=0)) for table in (cos, sin))
         q, k = (rotated(node, x, cos, sin, bool(node.attr("rotary_interleaved", 0))) for x in (q, k))
     k, v, dtype = node.bind(k), node.bind(v), q.struct_info.dtype
     present, total = (k, v), length
-    if not same(past, 0):
+    if several:
+        present = tuple(node.bind(scattered(node, *pair, 2, past)) for pair in ((past_k, k), (past_v, v)))
+        (k, v), total = present, dims_of(past_k)[2]
+    elif has_past:
         present = tuple(_after_past(node, *pair, past) for pair in ((past_k, k), (past_v, v)))
         total = simplify(past + length)
         k, v = (x if same(dims_of(x)[2], total) else
                 node.bind(node.call("memory.part", x, axis=2, begin=0, extent=total)) for x in present)
     wide = [k, v] if count == groups else [node.call("repeat", x, repeats=count // groups, axis=1) for x in (k, v)]
-    hidden = future(node, length, past, total, dtype)
-    if same(past, 0):
+    hidden = _outside_of_window(node, rows, total, dtype) if several or node.attr("local_window_size", -1) >= 0 else (
+        future(node, length, past, total, dtype))
+    if not has_past:
         lengths = node.reshape(node.call("add", lengths, scalar_like(node, 1, lengths)), [batch, 1])
-        keys = node.astype(node.reshape(node.tensor(positions(node, length)), [1, length]), lengths.struct_info.dtype)
+        keys = node.astype(node.reshape(node.tensor(node.positions(length)), [1, length]), lengths.struct_info.dtype)
         seen = node.call("where", node.call("less", keys, lengths), node.const(0, dtype), node.const(
             LOWEST[str(dtype)], dtype))
         hidden = node.call("minimum", node.reshape(seen, [batch, 1, 1, length]), hidden)
-    result = attend(node, q, *wide, hidden, node.attr("scale"))
+    if bias is not None and not may_be_same(dims_of(bias)[3], total):
+        raise node.error(f"attention_bias has {dims_of(bias)[3]} columns, and there are {total} keys")
+    if sink is None and node.attr("smooth_softmax") > 0:
+        sink = node.const(np.zeros(count), dtype)
+    result = attend(node, q, *wide, both(node, hidden, bias), node.attr("scale"), node.attr("softcap", 0.0), sink)
     return (result, *present) if node.wants(1) or node.wants(2) else result
 
 
-def _rows_of_past(node, past, lengths, length):
-    """How many keys there are before the new ones, an expression. Where the past grows from run to run those are all
-    that it has, which the run checks; a buffer of constant size has so many as seqlens_k says."""
+def _outside_of_window(node, rows, total, dtype):
+    """[B or 1, 1, S, T]: what hides the keys after each query, whose place among them `rows` [B or 1, S] says, and those
+    more than attribute local_window_size before."""
+    batch, length = dims_of(rows)
+    rows = node.bind(node.reshape(rows, [batch, length, 1]))
+    columns = node.reshape(node.tensor(node.positions(total)), [1, 1, total])
+    hidden = node.call("greater", columns, rows)
+    window = node.attr("local_window_size", -1)
+    if window >= 0:
+        first = node.call("subtract", rows, node.const(window, "int64"))
+        hidden = node.call("logical_or", hidden, node.call("less_equal", columns, first))
+    bias = node.call("where", hidden, node.const(LOWEST[str(dtype)], dtype), node.const(0, dtype))
+    return node.reshape(bias, [batch, 1, length, total])
+
+
+def _ends_of_pasts(node, past, lengths, length):
+    """[B]: how many keys each sequence has before the new ones, in a buffer of constant size."""
     batch, _, rows, _ = dims_of(past)
-    if batch != 1:
-        raise node.error(f"a past of {batch} sequences is not supported: sequences of several lengths would share one "
-                         "dimension; pin the batch to 1")
+    if not isinstance(rows, int):
+        raise node.error(f"a growing past of {batch} sequences is not supported: sequences of several lengths would "
+                         "share one dimension; pin the batch to 1, or the past's rows to those of a buffer")
+    first = node.call("subtract", node.astype(lengths, "int64"), node.tensor(simplify(length - 1), "int64"))
+    first = node.bind(node.call("maximum", node.reshape(first, [batch]), node.const(0, "int64")))  # 0: of a prompt
+    last = node.tensor(simplify(rows - length), "int64")
+    _refuse(node, node.call("max", node.astype(node.call("greater", first, last), "int64"), axis=0), "beyond")
+    return first
+
+
+def _rows_of_past(node, past, lengths, length):
+    """How many keys there are before the new ones of one sequence, an expression. Where the past grows from run to run
+    those are all that it has, which the run checks; a buffer of constant size has so many as seqlens_k says."""
+    rows = dims_of(past)[2]
     node.scope.note_ones(node.proto.input[5])
     last = node.reshape(node.astype(lengths, "int64"), [1])
     ends = node.call("add", last, node.const([1], "int64"))
@@ -291,8 +338,14 @@ def _rows_of_past(node, past, lengths, length):
     if isinstance(rows, int):
         return as_dims(node, begin, [f"{node.stem}_past"], [rows], "how many keys there are")[0]
     wrong = node.call("not_equal", begin, node.tensor(settle(np.array([rows], object), "int64")))
-    node.emit(tensor_to_shape(node.bind(node.astype(wrong, "int64")), [node.scope.new_dim(f"{node.stem}_wrong", 0)]))
+    _refuse(node, node.astype(wrong, "int64"), "wrong")
     return rows
+
+
+def _refuse(node, count, what):
+    """A run fails where a number, of [] or [1], is not 0."""
+    count = node.bind(node.reshape(count, [1]))
+    node.emit(tensor_to_shape(count, [node.scope.new_dim(f"{node.stem}_{what}", 0)]))
 
 
 def _after_past(node, past, new, begin):

@@ -52,9 +52,16 @@ def tensor_scatter(node):
     axis = node.axis(node.attr("axis", -2), len(dims))
     if axis == 0:
         raise node.error("attribute axis 0 is the batch")
-    size, count = dims[axis], dims_of(update)[axis]
-    if dims[0] == 1 and node.attr("mode", "linear") == "linear":
+    circular = node.choice("mode", "linear", "circular") == "circular"
+    if dims[0] == 1 and not circular:
         return update_rows(node, cache, update, axis, start)
+    return scattered(node, cache, update, axis, start, circular)
+
+
+def scattered(node, cache, update, axis, start=None, circular=False):
+    """Rows of a cache along an axis, each batch from start[b] on those of the update, which may go on at 0."""
+    dims = dims_of(cache)
+    size, count = dims[axis], dims_of(update)[axis]
     if not isinstance(size, int) or not isinstance(count, int) or count > size:
         raise node.error(f"axis {axis} of the cache, {size}, and of the update, {count}, must be static, and the "
                          "update no longer")
@@ -62,7 +69,7 @@ def tensor_scatter(node):
     if start is not None:
         start = node.reshape(start, [dims[0]] + [1] * (len(dims) - 1))
         places = node.call("subtract", places, start)
-    if node.choice("mode", "linear", "circular") == "circular":
+    if circular:
         places = node.call("floor_mod", places, node.const(size, "int64"))
     inside = node.call("logical_and", node.call("greater_equal", places, node.const(0, "int64")),
                        node.call("less", places, node.const(count, "int64")))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir.relax.expr import Constant, PrimValue, ShapeExpr
+from ...ir.relax.expr import Constant, ShapeExpr
 from ..shapes import MOST_DIM, dims_of, settle
 from .names import identifier
 from .operands import by_run, check
@@ -128,7 +128,7 @@ def counted(node, size):
     """0, 1 ... below a dimension."""
     if isinstance(size, int):
         return Numbers(node, node.const(np.arange(size), "int64"))
-    return Numbers(node, node.call("arange", PrimValue(0), PrimValue(size), PrimValue(1), dtype="int64"))
+    return Numbers(node, node.positions(size))
 
 
 def spread(node, values, axes, rank, usual):

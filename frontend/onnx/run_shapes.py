@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.relax.control import tensor_to_shape
-from ...ir.relax.expr import Constant, PrimValue, RelaxExpr, ShapeExpr
+from ...ir.relax.expr import Constant, RelaxExpr, ShapeExpr
 from ..shapes import Symbolic, dims_of, product, same, settle, upper
 from .names import identifier
 
@@ -161,5 +161,5 @@ def range_by_dims(node):
     name = f"{node.stem}_d0"
     count = node.reshape(count, [1]) if isinstance(count, RelaxExpr) else count
     size, = as_dims(node, count, [name], [None], "the length of its range")
-    turns = node.astype(node.call("arange", PrimValue(0), PrimValue(size), PrimValue(1), dtype="int64"), dtype)
+    turns = node.astype(node.positions(size), dtype)
     return node.call("add", node.call("multiply", turns, node.tensor(delta)), node.tensor(start))

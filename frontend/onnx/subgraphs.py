@@ -123,6 +123,8 @@ def _imported(importer, graph, given, title, builder):
     nodes = importer.expanded(graph)
     load.check_order(graph, nodes, importer.values)
     nodes = load.reachable(graph, nodes)
+    inner.readers = {name: list(known) for name, known in importer.readers.items()}
+    inner.note_readers(nodes)
     for tensor in graph.initializer:
         array = load.array_of(tensor, importer.source, f"initializer {tensor.name!r}")
         inner.values[tensor.name] = Constant(array, tensor.name)

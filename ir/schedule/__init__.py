@@ -4,7 +4,7 @@ from .handles import BlockRV, ExprRV, LoopRV
 from .schedule import Schedule
 from .state import BlockInfo, ScheduleState, StmtSRef
 from .tensor_intrin import TensorIntrin
-from . import testing  # noqa: F401
+from . import intrin, testing  # noqa: F401
 from .trace import Instruction, InstructionKind, Trace
 
 __all__ = ["BlockInfo", "BlockRV", "ExprRV", "Instruction", "InstructionKind", "LoopRV", "Schedule", "ScheduleError",

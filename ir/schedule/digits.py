@@ -44,9 +44,18 @@ class Digits:
             if atom.kind == OPAQUE and isinstance(atom.expr, Cast) and atom.expr.value.dtype in INDEX_TYPES:
                 inner = self._form(atom.expr.value)
                 low, high = linear_bound(self.an, inner)
-                if atom.dtype.min_value() <= low and high <= atom.dtype.max_value():
+                if atom.dtype.min_value() <= low and (
+                        high <= atom.dtype.max_value() or self._is_within(inner, atom.dtype.max_value())):
                     form = self._add(self._add(form, Linear({atom: k}, 0), -1), scaled(inner, k))
         return form
+
+    def _is_within(self, form, most):
+        """Whether a quotient of loop variables is proved to be at most a number, where its bounds are symbolic."""
+        atom = single_atom(form)
+        if atom is None or atom.kind != DIV or not atom.parts[1].vars.isdisjoint(self.free):
+            return False
+        greatest = relax(self.an, atom.parts[0], True, self._limits)
+        return greatest is not None and self.an.nonnegative(self._add(scaled(atom.parts[1], most), greatest, -1))
 
     def recovered(self, values):
         """The Vars that (value, box) pairs determine.
@@ -69,7 +78,7 @@ class Digits:
             for _, digit in terms:
                 bases.setdefault(digit.base.key, digit.base)
             for key, base in list(bases.items()):
-                if base is None or not self._complete([d for d in digits if self._is_of(d, base)]):
+                if base is None or not self._complete(self._digits_of(base, digits)):
                     continue
                 bases[key] = None  # it is determined
                 atom = single_atom(base)
@@ -150,6 +159,20 @@ class Digits:
         return digit if self.an.nonnegative(digit.base) else None
 
     # ------------------------------------------------------------ properties of digits
+
+    def _digits_of(self, base, digits):
+        """The digits of a base, those of its leading variable among them, as i // 3 is (256 * i + j) // 768 where
+        j < 256."""
+        return [d for digit in digits for d in (self._seen_from(digit, base),) if self._is_of(d, base)]
+
+    def _seen_from(self, digit, base):
+        atom = single_atom(digit.base)
+        factor = base.terms.get(atom) if atom is not None and digit.base.key != base.key else None
+        if factor is None or factor < 1:
+            return digit
+        rest = self._add(base, digit.base, -factor)
+        inside = self.an.nonnegative(rest) and self.an.nonnegative(shifted(scaled(rest, -1), factor - 1))
+        return Digit(base, scaled(digit.low, factor), digit.modulus) if inside else digit
 
     def _is_of(self, digit, base):
         """Whether a digit is one of a base: of its own, or of one that differs by a multiple of its period, as

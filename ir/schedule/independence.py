@@ -1,7 +1,8 @@
 """Independence: may the iterations of loops run in another order, or at once?"""
 from __future__ import annotations
 
-from ..expr import as_expr, substitute
+from ..arith import ConstIntBound
+from ..expr import Var, as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
@@ -143,23 +144,34 @@ def separate(ctx, chain, touching, buffer):
     wanted = {loop.loop_var for loop in chain if not is_unit(loop)}
     outside = analyzer_of(index.loops_above(chain[0]))
     if len(touching) == 1 and _reads_where_it_writes(touching[0], buffer):
-        regions = regions_of(touching[0], buffer, "writes")
+        told = list(_tells_apart(ctx, touching[0], buffer))
         loops, above = _loops_from(index, touching[0], chain[0]), index.loops_above(chain[0])
         # what tells the iterations of more loops apart may have a simpler form
-        tried = [(outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])]
-        if len(regions) == 1 and any(
-                wanted <= Digits(analyzer, ranges_of(around)).recovered([(r.min, as_expr(r.extent)) for r in regions[0]])
-                for analyzer, around in tried):
-            return True
-        if why_not_pure(index, ctx.scope(touching[0], ""), touching[0]) is None:  # each instance has its own elements
-            values = [(v, 1) for iv, v in zip(touching[0].block.iter_vars, touching[0].iter_values)
-                      if iv.iter_type == "spatial"]
-            if wanted <= Digits(outside, ranges_of(loops)).recovered(values):
+        for analyzer, around in ((outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])):
+            _expect_instances(analyzer, touching[0].block)
+            if any(wanted <= Digits(analyzer, ranges_of(around)).recovered(values) for values in told):
                 return True
     inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
     relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]
     box = touched_box(relaxed, touching, buffer, ("reads", "writes"))
     return wanted <= Digits(outside, ranges_of(chain)).recovered([(r.min, r.extent) for r in box])
+
+
+def _tells_apart(ctx, realize, buffer):
+    """Lists of (value, box) pairs, each of which tells apart the instances of a block that touch different parts of a
+    buffer."""
+    regions = regions_of(realize, buffer, "writes")
+    if len(regions) == 1:
+        yield [(r.min, as_expr(r.extent)) for r in regions[0]]
+    if why_not_pure(ctx.index, ctx.scope(realize, ""), realize) is None:  # each instance has its own elements
+        yield [(v, 1) for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "spatial"]
+
+
+def _expect_instances(analyzer, block):
+    """State that the symbolic extents of a block's iterators are at least 1: else nothing of it runs."""
+    for iv in block.iter_vars:
+        if isinstance(iv.dom.extent, Var):
+            analyzer.update(iv.dom.extent, ConstIntBound(1, ConstIntBound.POS_INF), override=True)
 
 
 def _reads_where_it_writes(realize, buffer):

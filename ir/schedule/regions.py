@@ -8,9 +8,10 @@ from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
 from ..arith.pattern import conjuncts
-from ..expr import Add, IntImm, Range, as_expr, const, is_const_int, logical_and, substitute
+from ..expr import Add, IntImm, Range, Var, as_expr, const, is_const_int, logical_and, substitute
+from ..node import collect
 from ..tir.region import union
-from ..tir.stmt import BlockRealize, For, SeqStmt
+from ..tir.stmt import BlockRealize, BufferStore, For, SeqStmt
 from .blocks import binding_of, is_true, only_clips, uses
 from .context import ranges_of
 from .index import blocks_below
@@ -86,7 +87,11 @@ def written_box(analyzer, realize, buffer, loops):
     if blocks_below(realize.block.body):
         return _written_inside(analyzer, realize, buffer, loops)
     regions = regions_of(realize, buffer, "writes")
-    if len(regions) != 1 or not all(is_const_int(r.extent, 1) for r in regions[0]):
+    if len(regions) != 1:
+        return None
+    if _is_opaque(realize.block.body) and is_true(realize.predicate):
+        return _stated_box(analyzer, regions[0], loops)
+    if not all(is_const_int(r.extent, 1) for r in regions[0]):
         return None
     clip = [None] * len(regions[0])
     realize = _without_idle_conditions(analyzer, realize, regions[0], loops)
@@ -99,6 +104,19 @@ def written_box(analyzer, realize, buffer, loops):
             return None
     box = affine_domains([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
     return list(zip(box.domains, clip)) if box else None
+
+
+def _is_opaque(stmt):
+    """Whether calls alone write what a block writes, as in those that tensorize makes: its signature is their word."""
+    return not collect(stmt, BufferStore)
+
+
+def _stated_box(analyzer, region, loops):
+    """The box of a region that a block writes completely while `loops` run."""
+    inside = [Var(f"inside_{n}", r.min.dtype) for n, r in enumerate(region)]
+    ranges = {**ranges_of(loops), **{v: whole(r.extent) for v, r in zip(inside, region)}}
+    box = affine_domains([r.min + v for v, r in zip(inside, region)], ranges, None, analyzer, bijective=False)
+    return [(domain, None) for domain in box.domains] if box else None
 
 
 def _domain_of(index, domains):

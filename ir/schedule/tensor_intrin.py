@@ -53,7 +53,7 @@ class TensorIntrin:
     @staticmethod
     def family(pattern, declare):
         """Make intrinsics of any size known: for a name that the regular expression `pattern` matches, and the numbers
-        that it finds in it, declare(*numbers) gives (desc, impl). So a recorded schedule replays anywhere."""
+        and words that it finds in it, declare(*found) gives (desc, impl). So a recorded schedule replays anywhere."""
         _FAMILIES[pattern] = declare
 
     @staticmethod
@@ -63,10 +63,14 @@ class TensorIntrin:
             found = None if name in _KNOWN else re.fullmatch(pattern, name)
             if found:
                 _DECLARED.add(name)
-                return TensorIntrin.register(name, *declare(*map(int, found.groups())))
+                return TensorIntrin.register(name, *declare(*map(_number_or_text, found.groups())))
         if name not in _KNOWN and not allow_missing:
             raise ValueError(f"TensorIntrin {name} is not registered; known: {', '.join(_KNOWN) or 'none'}")
         return _KNOWN.get(name)
+
+
+def _number_or_text(found):
+    return int(found) if found and found.isdigit() else found
 
 
 def _layout(buffer):

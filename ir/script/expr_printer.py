@@ -11,6 +11,7 @@ import numpy as np
 
 from ..expr import FloatImm, IntImm, Var
 from ..node import Node, structural_equal
+from ..tir.device_ops import DTYPE_FIRST
 from ..tir.intrin import result_dtype
 from .names import NameTable
 
@@ -134,7 +135,7 @@ class ExprPrinter:
     def expr_Call(self, e):
         args = self.exprs(e.args)
         short = str(e.op).removeprefix("tir.")
-        if e.op in ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret"):
+        if e.op in ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret") or e.op in DTYPE_FIRST:
             return f"T.{short}({', '.join([quote(e.dtype), *args])})", ATOM
         if e.dtype == result_dtype(e.op, e.args):
             return f"T.{short}({', '.join(args)})", ATOM

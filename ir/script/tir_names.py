@@ -13,6 +13,7 @@ from ..expr import Call, IterVar, StringImm, as_expr, const, is_const_int, match
 from ..node import structural_equal
 from ..tir import intrin
 from ..tir.buffer import Buffer
+from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
 from .evaluator import vector_load
@@ -180,6 +181,16 @@ def _dtype_first(build):
     return typed
 
 
+def _device_op(name):
+    """An operation of GPU hardware; TVM's printers say the dtype "handle" of those that have none."""
+    build = _of_values(partial(intrin.device_op, name))
+
+    def call(*args, dtype=None):
+        first = DEVICE_OPS[name].dtype is None if name in DEVICE_OPS else False
+        return build(*args) if dtype is None or not first else build(dtype, *args)
+    return call
+
+
 def _intrinsic(name):
     return _of_values(partial(intrin.intrinsic, name))
 
@@ -287,6 +298,7 @@ ROWS = {
     # expressions
     **{name: _typed(build) for name, build in TYPED.items()},
     **{name: _dtype_first(build) for name, build in DTYPE_FIRST.items()},
+    **{name: _device_op(name) for name in (*DEVICE_OPS, *SHUFFLES)},
     "cast": _cast, "StringImm": StringImm, "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,

@@ -17,7 +17,7 @@ from .verifier import VerifyError
 POINTS = 1 << 14  # how many iterations of an access are looked at, at most: all of them, or those at the ends of loops
 _AXES = 24  # numpy's arrays have no more than 32
 
-_FUNCTIONS = {
+FUNCTIONS = {
     E.Add: np.add, E.Sub: np.subtract, E.Mul: np.multiply, E.FloorDiv: np.floor_divide, E.FloorMod: np.mod,
     E.Div: lambda a, b: np.sign(a) * np.sign(b) * (abs(a) // abs(b)), E.Mod: np.fmod, E.Min: np.minimum,
     E.Max: np.maximum, E.EQ: np.equal, E.NE: np.not_equal, E.LT: np.less, E.LE: np.less_equal, E.GT: np.greater,
@@ -243,7 +243,7 @@ class _Checker(Visitor):
         return np.asarray(value, np.int64)
 
     def _result(self, e, env):
-        function = _FUNCTIONS.get(e.op if isinstance(e, E.Call) else type(e))
+        function = FUNCTIONS.get(e.op if isinstance(e, E.Call) else type(e))
         if function is None or isinstance(e, E.BinaryExpr) and e.dtype.is_bool:
             raise _Unknown
         parts = [self._value(p, env) for p in (e.args if isinstance(e, E.Call) else children(e))]

@@ -26,11 +26,16 @@ def _are_texts(value):
     return isinstance(value, (list, tuple)) and all(map(_is_text, value))
 
 
+def _are_numbers(value):
+    return isinstance(value, (list, tuple)) and all(map(_is_number, value))
+
+
 # What a value is -> whether it is that. Parsed programs have immediates in place of Python's values.
-FLAG, COUNT, TEXT, NAMES, ALIGNMENTS = (
-    "0 or 1", "an integer", "a text", "a list of buffers' names",
+FLAG, COUNT, TEXT, NAMES, NUMBERS, ALIGNMENTS = (
+    "0 or 1", "an integer", "a text", "a list of buffers' names", "a list of integers",
     "a list of (position among the writes, axis, factor, offset)")
-_FITS = {FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, ALIGNMENTS: lambda value: True}
+_FITS = {FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, NUMBERS: _are_numbers,
+         ALIGNMENTS: lambda value: True}
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,12 @@ PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
 THREAD_ROWS = _row("pragma_thread_rows", FLAG, PRINTER)
 THREAD_OWN = _row("pragma_thread_own", FLAG, PRINTER)
 EACH_THREAD = _row("pragma_each_thread", FLAG, PRINTER)
+# Software pipelines: of a loop, the stage and the place in a turn of each statement in it, and the stages whose copies
+# are asynchronous; of a block, the position among its writes of a buffer that a loop around fills while it is read.
+STAGES = _row("software_pipeline_stage", NUMBERS, "InjectSoftwarePipeline")
+ORDER = _row("software_pipeline_order", NUMBERS, "InjectSoftwarePipeline")
+ASYNC_STAGES = _row("software_pipeline_async_stages", NUMBERS, "InjectSoftwarePipeline")
+DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
 DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block

@@ -22,9 +22,12 @@ from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
 from .intrinsics import ALL_INTRINSICS
+from .tiles import TILES
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
+# Statements that change nothing where one thread runs and copies are done at once
+NOTHING = ("tir.prefetch", "tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group")
 _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logical_or", E.Div: "trunc_div",
            E.Mod: "trunc_mod"}
 
@@ -34,6 +37,13 @@ def run(func, *arrays):
 
     Workspace (attrs["num_workspace"]) that is not given is made here, full of NaN.
     """
+    arrays = with_workspace(func, arrays)
+    with np.errstate(all="ignore"):
+        build(func)(*arrays)
+
+
+def with_workspace(func, arrays):
+    """Arrays and scalars in parameter order, the workspace full of NaN where it is not among them."""
     count = func.attrs.get("num_workspace", 0)
     if count and len(arrays) == len(func.params) - count:
         end = len(func.buffers) - count
@@ -41,8 +51,7 @@ def run(func, *arrays):
         arrays = (*arrays[:end], *(_workspace(b, scalars) for b in func.buffers[end:]), *arrays[end:])
     if len(arrays) != len(func.params):
         raise TypeError(f"the function has {len(func.params)} parameters, {len(arrays)} were given")
-    with np.errstate(all="ignore"):
-        build(func)(*arrays)
+    return arrays
 
 
 def _workspace(buffer, scalars):
@@ -54,14 +63,14 @@ def _workspace(buffer, scalars):
 
 def build(func):
     """The Python function of a PrimFunc."""
-    scope = dict(_RUNTIME)
+    scope = dict(RUNTIME)
     exec(compile(source(func), "<interpreted PrimFunc>", "exec"), scope)
     return scope["kernel"]
 
 
 def source(func):
     """The Python text of a PrimFunc."""
-    return _Compiler().function(func)
+    return Compiler().function(func)
 
 
 # ---------------------------------------------------------------- run-time helpers of the generated text
@@ -130,16 +139,16 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-_RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
+RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
-            "padded": _padded, **{"f_" + name: row.numpy for name, row in ALL_INTRINSICS.items()}}
+            "padded": _padded, **TILES, **{"f_" + name: row.numpy for name, row in ALL_INTRINSICS.items()}}
 
 
 # ---------------------------------------------------------------- the compiler
 
-class _Compiler:
+class Compiler:
     def __init__(self):
         self.lines, self.depth = [], 1
         self.names, self.used = {}, set()
@@ -252,6 +261,13 @@ class _Compiler:
         self.stmt(block.body)
         self.depth = depth
 
+    def pointer(self, e):
+        """A data pointer or an address as (array of one dimension, index)."""
+        if isinstance(e, E.Var):
+            return f"({self.name(e)}.reshape(-1), 0)"
+        load = e.args[0]
+        return f"({self.name(load.buffer)}, {self.indices(load.buffer, load.indices)})"
+
     def allocate(self, buffer):
         extents = buffer.shape
         if buffer.strides:  # all elements from the first to the last
@@ -259,6 +275,9 @@ class _Compiler:
         lanes = [str(buffer.dtype.lanes)] if buffer.dtype.lanes > 1 else []  # vectors are a dimension of their own
         shape = ", ".join([self.expr(s) for s in extents] + lanes)
         self.emit(f"{self.name(buffer)} = fresh([{shape}], '{buffer.dtype.numpy.name}')")
+        if buffer.data is not None:
+            self.names[id(buffer.data)] = self.name(buffer)
+            self.keep.append(buffer.data)
         self.declare_views(buffer.data, self.name(buffer))
 
     def match(self, match):
@@ -393,8 +412,12 @@ class _Compiler:
         return text if _count(e.indices) is None else f"padded({text}, {e.dtype.lanes})"
 
     def expr_Call(self, e):
-        if e.op == "tir.prefetch":
+        if e.op in NOTHING:
             return "0"
+        if e.op.removeprefix("tir.") in TILES:
+            args = (self.pointer(a) if a.dtype == "handle" and not isinstance(a, E.StringImm) else self.expr(a)
+                    for a in e.args)
+            return f"{e.op.removeprefix('tir.')}({', '.join(args)})"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]
         if op == "likely":

@@ -7,12 +7,14 @@ from ..dtype import DataType
 from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, const,
                     logical_and, logical_or, match_all, match_dtype)
 from ..upper import provides
+from .device_ops import DEVICE_OPS, SHUFFLES
 from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_INTRINSICS,  # noqa: F401
                          VECTOR_INTRINSICS, integer_power)
 
 # What a call gives where it is not of its first argument's dtype
 _BY_LANE = {f"tir.{name}": row.result for name, row in SCALAR_INTRINSICS.items() if row.result}
-_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.address_of": "handle", "tir.tvm_call_packed": "int32"}
+_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.address_of": "handle", "tir.tvm_call_packed": "int32",
+            **{f"tir.{name}": row.dtype for name, row in DEVICE_OPS.items() if row.dtype}}
 _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])
 
 
@@ -25,6 +27,8 @@ def result_dtype(op, args):
         return args[1].dtype
     if op.removeprefix("tir.") in VECTOR_INTRINSICS and args:
         return args[0].dtype.element if op.startswith("tir.reduce_") else args[0].dtype
+    if op.removeprefix("tir.") in SHUFFLES and len(args) > 1:
+        return args[1].dtype
     return args[0].dtype if op in _AS_FIRST and args else None
 
 
@@ -152,6 +156,14 @@ def ret(value):
 def call_intrin(dtype, op, *args):
     """A call of the intrinsic `op`, such as "tir.exp"."""
     return Call(dtype, op if op.startswith("tir.") else "tir." + op, tuple(map(as_expr, args)))
+
+
+def device_op(name, *args):
+    """The call of a row of DEVICE_OPS, or of SHUFFLES; where the row leaves the dtype open, that comes first."""
+    row = DEVICE_OPS.get(name)
+    dtype, *args = (None, *args) if row is None or row.dtype else args
+    args = tuple(as_expr(a.data if hasattr(a, "access_ptr") else a) for a in args)
+    return Call(dtype or result_dtype(f"tir.{name}", args), f"tir.{name}", args)
 
 
 def reinterpret(dtype, value):

@@ -5,19 +5,22 @@ from dataclasses import dataclass
 
 from ..arith import Analyzer
 from ..arith.int_set import limits_of
-from ..arith.linear import DoesNotFit, render, shifted
+from ..arith.linear import DoesNotFit, Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import IntImm, Range, as_expr, const, is_const_int
+from ..expr import IntImm, Range, Var, as_expr, const, is_const_int, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
-from ..tir.stmt import BufferLoad
+from ..tir.stmt import BufferLoad, ForKind
+from .gpu.touched import extremes
 from .storage_align import aligned_strides, alignments
 
 
 def compact_buffers(func):
     """Requires opaque blocks and no views. Ensures that each allocated buffer is no larger than the box that its uses
     touch while the loops inside its allocation run, with indices counted from the box's corner; one of one element has
-    scope "local". Rows are as far apart as storage_align asked for.
+    scope "local", unless threads share it. Rows are as far apart as storage_align asked for. Loops that are bound to
+    threads of a block all run for shared memory, and stand still for that of a thread, scope "local": loops bound to
+    one axis then are one.
 
     Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size.
     """
@@ -28,7 +31,7 @@ def compact_buffers(func):
         new, corner = _compact(buffer, depth, scan, aligned.get(buffer))
         if new is not buffer:
             known[key] = (new, corner)
-    return func.replace(body=_Rebase(known, scan.analyzer).visit(func.body)) if known else func
+    return func.replace(body=_Rebase(known, scan).visit(func.body)) if known else func
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class _Use:
 
     loops: tuple
     indices: tuple
+    guards: tuple = ()  # conditions around
 
 
 class _Scan(Visitor):
@@ -46,22 +50,42 @@ class _Scan(Visitor):
         self.buffers, self.uses = {}, {}
         self.whole = set()  # ids of buffers whose address is taken
         self.loops, self.analyzer = (), Analyzer()
+        self.guards = ()
+        self.pointers = {}  # data pointer -> the buffer's id
+        self.threads = {}   # thread axis -> the variable that stands for all loops bound to it
 
     def visit_Call(self, call):
         if call.op == "tir.address_of":
             self.whole.add(id(call.args[0].buffer))
+        self.whole.update(self.pointers[a] for a in call.args if isinstance(a, Var) and a in self.pointers)
         self.generic_visit(call)
 
     def visit_For(self, loop):
         self.visit((loop.min, loop.extent))
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+        if is_thread(loop) and loop.thread_binding not in self.threads:
+            v = self.threads[loop.thread_binding] = Var(loop.thread_binding, loop.loop_var.dtype)
+            self.analyzer.bind(v, Range(loop.min, loop.extent))
         self.loops += (loop,)
         self.visit(loop.body)
         self.loops = self.loops[:-1]
 
+    def visit_BlockRealize(self, realize):
+        around, self.guards = self.guards, (*self.guards, realize.predicate)
+        self.generic_visit(realize)
+        self.guards = around
+
+    def visit_IfThenElse(self, branch):
+        self.visit(branch.condition)
+        around, self.guards = self.guards, (*self.guards, branch.condition)
+        self.visit(branch.then_case)
+        self.guards = around
+        self.visit(branch.else_case)
+
     def visit_Block(self, block):
         for b in block.alloc_buffers:
             self.buffers[id(b)], self.uses[id(b)] = (b, len(self.loops)), []
+            self.pointers[b.data] = id(b)
         for match in block.match_buffers:  # both corners of the region; what is accessed through it lies between
             region = match.source.region
             self._record(match.source.buffer, tuple(r.min for r in region))
@@ -78,22 +102,41 @@ class _Scan(Visitor):
 
     def _record(self, buffer, indices):
         if id(buffer) in self.uses:
-            self.uses[id(buffer)].append(_Use(self.loops, indices))
+            self.uses[id(buffer)].append(_Use(self.loops, indices, self.guards))
 
 
 def _compact(buffer, depth, scan, aligned=None):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
-    uses, shape = scan.uses[id(buffer)], buffer.shape
+    uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith(("shared", "warp"))
+    if buffer.scope == "local" or buffer.scope.startswith("wmma"):  # a thread's, or a warp's, of which no loop is bound
+        uses = [_for_one_thread(use, depth, scan.threads) for use in uses]
+    elif shared:
+        uses = [_Use((*use.loops[:depth], *filter(is_thread, use.loops[:depth]), *use.loops[depth:]), use.indices,
+                     use.guards) for use in uses]
+    bound = any(loop.kind == ForKind.THREAD_BINDING for use in uses for loop in use.loops[depth:])
     corner = [const(0, extent.dtype) for extent in shape]
     if uses and not buffer.strides and id(buffer) not in scan.whole:
         found = [_interval(uses, dim, extent, depth, scan.analyzer) for dim, extent in enumerate(shape)]
         corner = [f[0] if f else low for f, low in zip(found, corner)]
         shape = tuple(f[1] if f else extent for f, extent in zip(found, shape))
-    scope = "local" if uses and all(is_const_int(s, 1) for s in shape) else buffer.scope  # then a plain variable
+    alone = uses and not shared and not bound and all(is_const_int(s, 1) for s in shape)
+    scope = "local" if alone else buffer.scope  # then a plain variable
     strides = aligned_strides(shape, aligned) if aligned else buffer.strides
     if scope == buffer.scope and structural_equal((shape, strides), (buffer.shape, buffer.strides)):
         return buffer, None
     return decl_buffer(shape, buffer.dtype, buffer.name, scope, strides, data_alignment=buffer.data_alignment), corner
+
+
+def is_thread(loop):
+    """Whether a loop is bound to the threads of a block."""
+    return (loop.thread_binding or "").startswith("threadIdx")
+
+
+def _for_one_thread(use, depth, threads):
+    """An access while the loops inside an allocation that are bound to threads stand still."""
+    bound = {loop.loop_var: threads[loop.thread_binding] for loop in use.loops[depth:] if is_thread(loop)}
+    loops = (*use.loops[:depth], *(loop for loop in use.loops[depth:] if not is_thread(loop)))
+    return _Use(loops, substitute(use.indices, bound), use.guards) if bound else use
 
 
 def _interval(uses, dim, extent, depth, an):
@@ -104,11 +147,14 @@ def _interval(uses, dim, extent, depth, an):
         if form is None:
             return None
         inner = use.loops[depth:]
-        if (form.key, inner) in seen:
+        if (form.key, inner, use.guards) in seen:
             continue
-        seen.add((form.key, inner))
-        limits = limits_of(an, {loop.loop_var: Range(loop.min, loop.extent) for loop in inner})
-        first, last = relax(an, form, False, limits), relax(an, form, True, limits)
+        seen.add((form.key, inner, use.guards))
+        ranges = {loop.loop_var: Range(loop.min, loop.extent) for loop in inner}
+        first, last = _of_threads(an, form, use, ranges, extent.dtype) if any(map(is_thread, inner)) else (None, None)
+        if first is None:
+            limits = limits_of(an, ranges)
+            first, last = relax(an, form, False, limits), relax(an, form, True, limits)
         if first is None or last is None:
             return None
         low = first if low is None else _lesser(an, low, first)
@@ -116,6 +162,20 @@ def _interval(uses, dim, extent, depth, an):
         if low is None or high is None:
             return None
     return _sized(an, low, high, extent)
+
+
+def _of_threads(an, form, use, ranges, dtype):
+    """(least, greatest) form of an index that threads have where the guards around let them through: of what they
+    share, fewer than the loops have iterations often do the last round. (None, None) where no numbers tell."""
+    moving = {a: k for a, k in form.terms.items() if not a.vars.isdisjoint(ranges)}
+    try:
+        found = extremes(render(Linear(moving, 0), dtype), ranges, use.guards)
+    except DoesNotFit:
+        found = None
+    if found is None:
+        return None, None
+    rest = Linear({a: k for a, k in form.terms.items() if a not in moving}, form.const)
+    return tuple(shifted(rest, value) for value in found)
 
 
 def _form(an, index):
@@ -146,11 +206,21 @@ def _sized(an, low, high, extent):
 class _Rebase(Mutator):
     """Puts the compact buffers in place. known: {id(buffer): (new buffer, corner)}."""
 
-    def __init__(self, known, analyzer):
-        self.known, self.analyzer = known, analyzer
+    def __init__(self, known, scan):
+        self.known, self.analyzer, self.threads = known, scan.analyzer, scan.threads
+        self.bound = {}  # the variable of a thread axis -> that of the loop around that is bound to it
+
+    def visit_For(self, loop):
+        if not is_thread(loop):
+            return self.generic_visit(loop)
+        around, self.bound = self.bound, {**self.bound, self.threads[loop.thread_binding]: loop.loop_var}
+        loop, self.bound = self.generic_visit(loop), around
+        return loop
 
     def _from(self, corner, index):
-        return index if is_const_int(corner, 0) else self.analyzer.simplify(index - as_expr(corner))
+        if is_const_int(corner, 0):
+            return index
+        return self.analyzer.simplify(index - substitute(as_expr(corner), self.bound))
 
     def visit_Block(self, block):
         block = self.generic_visit(block)

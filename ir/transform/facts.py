@@ -39,6 +39,7 @@ SCHEDULED = ("blocks", "shaped buffers", "no vectors")
 IMPORTED = ("dataflow", "plain layouts", "padding")
 PRINTABLE = {"c": ("no views", "no blocks", "flat buffers", "no vectorized loops", "no small floats",
                    "temporaries of constant size")}
+PRINTABLE.update(dict.fromkeys(("cuda", "opencl"), PRINTABLE["c"]))
 
 ENSURED_BY = {}  # word: names of the passes whose rows ensure it; the pass table fills it
 

@@ -31,6 +31,14 @@ class MatchedBuffers:
         for declared, actual in found:
             if isinstance(declared, Var) and declared not in self.binding:
                 self.binding[declared] = self.visit(actual)
+        own = match.buffer
+        if own.data is not None and target.data is not None:
+            self.binding[own.data] = target.data
+        if isinstance(own.elem_offset, Var):
+            offset = target.elem_offset
+            for low, stride in zip(corner, target.strides or row_major_strides(target.shape)):
+                offset = offset + low * stride
+            self.binding[own.elem_offset] = self.visit(Analyzer().simplify(offset))
 
     def moved(self, access):
         """A BufferLoad, BufferStore or BufferRegion of a matched buffer as one of the buffer behind it."""

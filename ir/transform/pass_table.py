@@ -24,6 +24,15 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .gpu.async_copy import inject_ptx_async_copy
+from .gpu.barriers import thread_sync
+from .gpu.bindings import unify_thread_binding
+from .gpu.fragments import infer_fragment, lower_device_ops
+from .gpu.one_writer import guard_redundant_stores
+from .gpu.shared_plan import merge_shared_memory_allocations
+from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
+from .gpu.thread_reduction import lower_cross_thread_reduction
+from .gpu.virtual_threads import inject_virtual_thread
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -60,6 +69,7 @@ from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
+from .to_mixed_precision import to_mixed_precision
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -191,13 +201,20 @@ TIR = _rows(
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
+    ("UnifyThreadBinding", _tir, unify_thread_binding),
+    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views"),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
+    ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
+    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
@@ -211,6 +228,9 @@ TIR = _rows(
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("InferFragment", _tir, infer_fragment, "flat buffers"),
+    ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
@@ -227,6 +247,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
@@ -244,6 +265,7 @@ RELAX = _rows(
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
+    ("ToMixedPrecision", _graph, to_mixed_precision, "plain layouts"),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
     ("KeepShares", _graph, keep_shares, "", "", 1),
     ("WidenImages", _graph, widen_images, "folded constants", "", 2),

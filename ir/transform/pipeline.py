@@ -11,19 +11,27 @@ from .facts import IMPORTED, PRINTABLE, SCHEDULED, check_order
 from .pass_table import RELAX, TIR
 
 
+# The passes over graph modules, in order, by the kind of target; those of "c" for kinds that are not here. A GPU reads
+# plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
+# left out.
+_GRAPH = (
+    "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
+    "FoldBatchnormToConv2D", "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
+    "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
+    "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+_GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
+    "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+_GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
+
+
 def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution."""
-    lanes = target.lanes
+    lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
-             "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "FuseOps": [target if names is _GRAPH else None], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
-    names = ["ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-             "FoldBatchnormToConv2D",
-             "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
-             "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
-             "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes
@@ -40,16 +48,27 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
-    "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
-    "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
-    "LoopPartition",
+    "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameStrides",
+    "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "LoadStored", "NarrowDataType")
-_TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
-                  "CommonSubexprElimTIR", "VerifyHints")}
+_LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
+# Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
+# each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
+# loops; shared memory is planned when nothing moves accesses any more.
+_GPU = (
+    "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
+    "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
+    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "SmallFloatComputeLegalize",
+    "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeLoop", "InjectPTXAsyncCopy", "UnrollLoop",
+    "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations",
+    "LowerDeviceOps", "LowerIntrin", "VerifyHints")
+_LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
@@ -67,20 +86,26 @@ class Network:
 def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
-    target: a Target, or its kind, "c", for the row of that name. network: the Network whose kernels are lowered, with
-    the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
+    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
     pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
-    if kind not in _TARGETS:
-        raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
-    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32}}
-    if network:
+    if kind not in _LISTS:
+        raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
+    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
+             "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
+    if kind == "opencl":  # which knows no warps
+        given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
+    if kind != "c":
+        given["VectorizeLoop"] = {"enable_vectorize": False}
+        given["LowerCrossThreadReduction"] = {"shuffles": kind == "cuda"}
+    elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}
-    names = [n for n in (*_LOWERING, *_TARGETS[kind]) if network or n not in _OF_NETWORKS]
+    names = [n for n in _LISTS[kind] if network or n not in _OF_NETWORKS]
     passes = [TIR[n](**given.get(n, {})) for n in names]
     check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")
     return passes

@@ -1,13 +1,17 @@
 """PlanAndUpdateBufferAllocationLocation: each temporary is allocated in the innermost loop that holds all its uses."""
 from __future__ import annotations
 
-from ..expr import const, free_vars
+from itertools import takewhile
+
+from ..expr import Var, const, free_vars
 from ..names import unique_name
 from ..node import Visitor
 from ..tir.region import full_region
 from ..tir.hints import DIM_ALIGN
-from ..tir.stmt import Block, BlockRealize
+from ..tir.stmt import Block, BlockRealize, ForKind
 from .walk import StmtMutator, blocks
+
+THREAD_BINDING = ForKind.THREAD_BINDING
 
 
 def place_buffers(func):
@@ -16,7 +20,8 @@ def place_buffers(func):
 
     A buffer stays outside loops whose iterations hand its contents on (those bound to a non-spatial iterator of a block
     that writes it or stands around such a block), outside loops whose iteration reads it first, and outside vectorized
-    loops, whose lanes would share it.
+    loops, whose lanes would share it. What lies in no memory of a kernel stays outside all bound loops, unless each
+    thread uses it for itself. Shared memory is one for all threads of a block wherever it is allocated.
     """
     scan = _Scan()
     scan.visit(func.body)
@@ -33,10 +38,14 @@ class Aliases:
 
     def __init__(self):
         self.of = {}
+        self.pointers = {}  # data pointer -> the buffer's id
 
     def add(self, block):
+        """Enter what a block allocates and matches."""
+        for b in block.alloc_buffers:
+            self.pointers[b.data] = id(b)
         for match in block.match_buffers:
-            self.of[id(match.buffer)] = self[match.source.buffer]
+            self.of[id(match.buffer)] = self.pointers[match.buffer.data] = self[match.source.buffer]
 
     def __getitem__(self, buffer):
         return self.of.get(id(buffer), id(buffer))
@@ -55,6 +64,7 @@ class _Scan(Visitor):
         self.drivers = {}        # id(block iterator) -> ids of the loop variables that it depends on
         self.alias = Aliases()
         self.filled = set()      # ids of the buffers that the innermost block writes and does not read
+        self.bound = {}          # id(buffer) -> ids of the variables of bound loops around its uses
         self.pinned = set()      # ids of buffers whose alignment a block around others asks for, by its signature
 
     def visit_For(self, loop):
@@ -87,6 +97,9 @@ class _Scan(Visitor):
             self.visit(load.indices)
             self._record(load.buffer, self.alias[load.buffer] in self.filled)
             return
+        for v in call.args:
+            if isinstance(v, Var) and v in self.alias.pointers:
+                self._note(self.alias.pointers[v], self.alias.pointers[v] in self.filled)
         self.generic_visit(call)
 
     def visit_BufferStore(self, store):
@@ -100,22 +113,29 @@ class _Scan(Visitor):
 
     def _record(self, buffer, writes):
         key = self.alias[buffer]
+        self._note(key, writes)
+        return key
+
+    def _note(self, key, writes):
         if key in self.buffers:
             self.shared[key] = _common(self.shared.get(key, self.loops), self.loops)
+            self.bound.setdefault(key, set()).update(id(x.loop_var) for x in self.loops if x.kind == THREAD_BINDING)
             for loop in self.loops:
                 self.written_first.setdefault((key, id(loop.loop_var)), writes)
-        return key
 
     def home(self, key):
         """The loop inside which a buffer is to be allocated; None: where it is."""
-        outside, carried = self.outside[key], self.carried.get(key, ())
-        home = None
+        outside, carried, scope = self.outside[key], self.carried.get(key, ()), self.buffers[key].scope
+        found = []
         for loop in () if key in self.pinned else self.shared.get(key, ())[outside:]:
             var = id(loop.loop_var)
             if var in carried or loop.kind == "vectorized" or not self.written_first[key, var]:
                 break
-            home = loop
-        return home
+            found.append(loop)
+        inside = {id(x.loop_var) for x in (*self.shared.get(key, ())[:outside], *found)}
+        if scope == "global" and not self.bound.get(key, inside) <= inside:
+            found = list(takewhile(lambda x: x.kind != THREAD_BINDING, found))
+        return found[-1] if found else None
 
 
 def _common(a, b):

@@ -1,14 +1,17 @@
 """RemoveNoOp: what computes nothing that anyone sees goes."""
 from __future__ import annotations
 
-from ..expr import Call, const
+from ..expr import Call, Var, const
 from ..node import Mutator, Visitor, collect
+from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, SeqStmt, seq
 from .place_buffers import Aliases
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
-EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch")
+EFFECTS = frozenset(["tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch",
+                     *(f"tir.{name}" for name in (*DEVICE_OPS, *SHUFFLES))])
+ATOMICS = "tir.atomic_"  # what the others begin with
 
 
 def is_no_op(stmt):
@@ -20,7 +23,7 @@ def is_no_op(stmt):
 
 def has_effect(e):
     """Whether evaluating an expression does more than give a value."""
-    return any(call.op in EFFECTS for call in collect(e, Call))
+    return any(call.op in EFFECTS or call.op.startswith(ATOMICS) for call in collect(e, Call))
 
 
 def remove_no_op(func):
@@ -40,6 +43,11 @@ class _Scan(Visitor):
         self.wanted = set()  # ids of buffers that something other than a store to a temporary reads
         self.alias = Aliases()
 
+    def visit_Var(self, v):
+        """A data pointer that a call gets: what it does there, nobody knows."""
+        if v in self.alias.pointers:
+            self.wanted.add(self.alias.pointers[v])
+
     def visit_Block(self, block):
         self.allocated.update(map(id, block.alloc_buffers))
         self.alias.add(block)
@@ -47,6 +55,7 @@ class _Scan(Visitor):
 
     def visit_DeclBuffer(self, decl):
         self.allocated.add(id(decl.buffer))
+        self.alias.pointers[decl.buffer.data] = id(decl.buffer)
         self.visit(decl.body)
 
     def visit_BufferStore(self, store):
@@ -121,6 +130,8 @@ class _Remove(Mutator):
         used = {id(x.buffer) for x in collect((init, body), (BufferLoad, BufferStore))}
         matches = tuple(m for m in block.match_buffers if self.alias[m.buffer] not in self.dead)
         used |= {id(m.source.buffer) for m in matches}
+        pointers = {v for v in collect((init, body), Var) if v in self.alias.pointers}
+        used |= {self.alias.pointers[v] for v in pointers}
         return block.replace(
             match_buffers=matches, alloc_buffers=tuple(b for b in block.alloc_buffers if id(b) not in self.dead),
             reads=tuple(r for r in block.reads if id(r.buffer) in used),

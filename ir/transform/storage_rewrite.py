@@ -10,7 +10,7 @@ def storage_rewrite(func):
     """Requires flat buffers and no views. Ensures that of buffers declared together (none between them), one that is
     first used in a later statement than another was last used takes its memory, where dtype, scope and alignment agree,
     and sizes are constant (the larger holds) or equal. Buffers of scope "local" stay: they are the C compiler's to
-    place."""
+    place. So do shared ones: their space is planned where barriers are known (MergeSharedMemoryAllocations)."""
     return func.replace(body=_Share().visit(func.body))
 
 
@@ -61,5 +61,5 @@ class _Share(Mutator):
 def _fits(a, b):
     """Whether two buffers may be one."""
     sizes = isinstance(a.shape[0], IntImm) and isinstance(b.shape[0], IntImm) or structural_equal(a.shape, b.shape)
-    return sizes and "local" not in (a.scope, b.scope) and (a.dtype, a.scope, a.data_alignment) == (
+    return sizes and not a.scope.startswith(("local", "shared", "warp")) and (a.dtype, a.scope, a.data_alignment) == (
         b.dtype, b.scope, b.data_alignment)

@@ -151,6 +151,26 @@ def test_weights_are_as_small_as_in_the_file(case, target):
         assert sum(w.data.nbytes for w in library.model.program.weights) <= SPARE * m.bytes
 
 
+@pytest.mark.parametrize("kind", ["INT8", "INT4"])
+def test_weights_of_branches_are_as_small(kind):
+    made = [dequantized(kind, (K, N), (N,), axis=1), dequantized(kind, (K, N), (), zero=True)]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, N])
+    for m, _ in made:
+        m.node("MatMul", ["x", "wf"], "y")
+    branches = {name: helper.make_graph(m.nodes, name, [], [result], m.weights)
+                for name, (m, _) in zip(("then_branch", "else_branch"), made)}
+    inputs = [helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+              helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, K])]
+    node = helper.make_node("If", ["c"], ["y"], name="choice", **branches)
+    proto = helper.make_model(helper.make_graph([node], "g", inputs, [result]), ir_version=10,
+                              opset_imports=[helper.make_opsetid("", OPSET)])
+    x = np.random.default_rng(1).standard_normal((1, K)).astype(np.float32)
+    with ingot.compile(proto, threads="none") as library:
+        assert sum(w.data.nbytes for w in library.model.program.weights) <= SPARE * sum(m.bytes for m, _ in made)
+        for c, (_, w) in zip((True, False), made):
+            assert (np.abs(library(np.array(c), x) - x @ w) <= 1e-5 * (np.abs(x) @ np.abs(w)) + 1e-6).all()
+
+
 SOME = ["int8 with a zero point", "uint4 in blocks", "2 bits, zero points"]
 
 

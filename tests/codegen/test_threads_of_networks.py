@@ -74,6 +74,7 @@ def test_many_threads_wait_longer():
     assert 2 < most < most_threads(CPU, [(4 * WAIT_CYCLES * PACE, (), 1)] * 7) < MANY_THREADS
     assert most_threads(CPU, [(100 * WAIT_CYCLES * PACE, (), 1)] * 7) == MANY_THREADS
     assert most_threads(CPU, [(Var("n", "int64"), (), 1)]) == MANY_THREADS
+    assert most_threads(CPU, [(0, (Var("n", "int64") * 4,), loops) for loops in (0, 1)] * 2000) == MANY_THREADS
 
 
 @pytest.mark.parametrize("size, limited", [(72, True), (256, False)])

@@ -242,6 +242,7 @@ def gpu_tiled(sch, together=True):
             sch.bind(fx, "threadIdx.x")
         sch.storage_align(cache, 0, axis=-2, factor=32, offset=8)
     sch.annotate(ko, "software_pipeline_stage", [0, 0, 1])
+    sch.annotate(ko, "software_pipeline_order", [0, 1, 2])
     sch.annotate(tx, "pragma_unroll_explicit", True)
     sch.decompose_reduction(block, ko)
     return shared[0]

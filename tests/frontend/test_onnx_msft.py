@@ -10,6 +10,7 @@ import ingot
 from ingot.frontend.onnx import CONVERTERS, OnnxImportError, from_onnx
 from ingot.frontend.onnx.msft_schemas import IN_STANDARD_DOMAIN, MICROSOFT, schemas
 from ingot.ir.relax.evaluate import evaluate
+from ingot.runtime import NetworkError
 
 RNG = np.random.default_rng(44)
 ONE = np.float32
@@ -325,7 +326,55 @@ def test_group_query_attention(last, interleaved):
           kv_num_heads=2, do_rotary=1, rotary_interleaved=interleaved)
     check("GroupQueryAttention", [floats(B, S, 128), None, None, None, None, *ends], (6,), ["y", "k", "v"], num_heads=4,
           kv_num_heads=2)
-    with pytest.raises(OnnxImportError, match="a past of 2 sequences"):
-        from_onnx(one_node("GroupQueryAttention", [floats(B, S, 64), floats(B, S, 32), floats(B, S, 32),
-                                                   floats(B, 2, 3, 16), floats(B, 2, 3, 16), *ends], (6,),
-                           num_heads=4, kv_num_heads=2)[0])
+
+
+CACHE = 12  # rows of a buffer
+
+
+@pytest.mark.parametrize("attrs", [{}, {"softcap": 3.0}, {"local_window_size": 3}, {"smooth_softmax": 1}],
+                         ids=["plain", "softcap", "window", "smooth"])
+@pytest.mark.parametrize("last", [[8, 8], [6, 9], [0, 11]])
+def test_group_query_attention_of_several_sequences(last, attrs):
+    """Each continues its own part of a buffer."""
+    angles, total = floats(20, 8), max(last) + 1
+    ends = [np.int32(last), np.int32([total])]
+    arrays = [floats(B, 1, 64), floats(B, 1, 32), floats(B, 1, 32), floats(B, 2, CACHE, 16), floats(B, 2, CACHE, 16),
+              *ends, np.cos(angles), np.sin(angles)]
+    pytest.importorskip("onnxruntime")
+    proto, feeds = one_node("GroupQueryAttention", arrays, (6, 7, 8), ("y", "k", "v"), num_heads=4, kv_num_heads=2,
+                            do_rotary=1, **attrs)
+    found, expected = run_both(proto, feeds)
+    assert_same(found[:1], expected[:1], 1e-5, 1e-5)
+    for a, b in zip(found[1:], expected[1:]):
+        for sequence, end in enumerate(last):  # onnxruntime leaves the rows beyond as they were in memory
+            assert_same([a[sequence, :, :end + 1]], [b[sequence, :, :end + 1]], 1e-5, 1e-5)
+    feeds["x5"] = np.int32([0, CACHE])
+    with ingot.compile(proto, threads="none") as library, pytest.raises(NetworkError, match="out of range"):
+        library.run(feeds)
+
+
+@pytest.mark.parametrize("attrs", [{"softcap": 3.0}, {"local_window_size": 2}, {"smooth_softmax": 1}])
+@pytest.mark.parametrize("batch", [1, B])
+def test_group_query_attention_of_prompts(batch, attrs):
+    ends = [np.int32([S - 1] * batch), np.int32([S])]
+    check("GroupQueryAttention", [floats(batch, S, 64), floats(batch, S, 32), floats(batch, S, 32), None, None, *ends],
+          (6,), num_heads=4, kv_num_heads=2, **attrs)
+
+
+def test_group_query_attention_adds_a_bias_and_turns_by_positions():
+    angles, ends = floats(20, 8), [np.int32([S - 1] * B), np.int32([S])]
+    places, bias = np.tile(np.arange(4, S + 4), (B, 1)), floats(1, 4, S, S)
+    qkv = [floats(B, S, 64), floats(B, S, 32), floats(B, S, 32), None, None]
+    check("GroupQueryAttention", [*qkv, *ends, np.cos(angles), np.sin(angles), places], (6, 7, 8), num_heads=4,
+          kv_num_heads=2, do_rotary=1)
+    check("GroupQueryAttention", [*qkv, *ends, None, None, None, bias], (6,), num_heads=4, kv_num_heads=2)
+
+
+def test_group_query_attention_refuses_growing_pasts_of_several_sequences():
+    proto, _ = one_node("GroupQueryAttention", [floats(B, S, 64), floats(B, S, 32), floats(B, S, 32),
+                                                floats(B, 2, 3, 16), floats(B, 2, 3, 16), np.int32([6, 6]),
+                                                np.int32([7])], (6,), num_heads=4, kv_num_heads=2)
+    for value in proto.graph.input[3:5]:
+        value.type.tensor_type.shape.dim[2].dim_param = "past"
+    with pytest.raises(OnnxImportError, match="a growing past of 2 sequences"):
+        from_onnx(proto)

@@ -12,7 +12,7 @@ from sample_network import SampleNetwork
 from ingot.codegen.toolchain import ToolchainError, build_program
 from ingot.codegen.toolchains import is_supported_here
 from ingot.runtime import CompiledLibrary, InputError, NetworkError
-from ingot.runtime.binding import _HEADER, ABI, aligned_empty
+from ingot.runtime.binding import HEADER, ABI, aligned_empty
 from ingot.runtime.library import Timing
 
 SHIFT = np.array([1, 2, 3, 4], np.float32)
@@ -212,7 +212,7 @@ def test_the_declarations_have_the_layout_of_the_header(tmp_path):
     """Every field has one offset, by the compiler with ingot.h and by cffi with the declarations of binding.py."""
     import cffi
     ffi = cffi.FFI()
-    ffi.cdef(_HEADER)
+    ffi.cdef(HEADER)
     structs = ("ingot_tensor_info", "ingot_model_info")
     fields = [(struct, field) for struct in structs for field, _ in ffi.typeof(struct).fields]
     prints = "".join(f'printf("%zu\\n", offsetof({struct}, {field}));\n' for struct, field in fields)

@@ -11,8 +11,9 @@ def replay(schedule, args, name):
     """The PrimFunc `name` of `args`, scheduled.
 
     First what is inlined goes; then, from the outputs back to the inputs, each stage is moved to where it is computed
-    and its loops are split, fused and reordered; then loops are marked and tensorized. So it does not matter in what
-    order these were asked for. At last a reduction starts before its outermost loop, as TVM's do.
+    and its loops are split, fused, reordered and bound to threads, which says what producers in shared memory are to
+    hold; then loops are marked and tensorized. So it does not matter in what order these were asked for. At last a
+    reduction starts before its outermost loop, as TVM's do, unless threads reduce together.
     """
     return _Replay(schedule, args, name).run()
 
@@ -39,11 +40,9 @@ class _Replay:
         for stage in order:
             self._move(stage)
             self._shape(stage)
-        for wanted in (False, True):
-            for stage in order:
-                for mark in stage.marks:
-                    if (mark.primitive == "tensorize") is wanted:
-                        self._mark(stage, mark)
+            self._mark_all([stage], lambda primitive: primitive == "bind")
+        self._mark_all(order, lambda primitive: primitive not in ("bind", "tensorize"))
+        self._mark_all(order, lambda primitive: primitive == "tensorize")
         for stage in order:
             self._start(stage)
         return self.tir.func
@@ -90,6 +89,12 @@ class _Replay:
             else:
                 self._do(stage, None, "reorder", *(self._loop("reorder", stage, a) for a in step.axes))
 
+    def _mark_all(self, stages, wanted):
+        for stage in stages:
+            for mark in stage.marks:
+                if wanted(mark.primitive):
+                    self._mark(stage, mark)
+
     def _mark(self, stage, mark):
         if mark.axis is None:
             self._do(stage, None, mark.primitive, self.blocks[stage][0], *mark.args)
@@ -101,7 +106,9 @@ class _Replay:
     def _start(self, stage):
         """Let the init of a reduction have loops of its own; where it cannot, it stays with the first iteration."""
         outermost = next((a for a in stage.leaf_iter_vars if a.iter_type == "reduce"), None)
-        if outermost is None or isinstance(stage.op, ScanOp) or any(m.primitive == "tensorize" for m in stage.marks):
+        if outermost is None or isinstance(stage.op, ScanOp) or any(
+                m.primitive == "tensorize" or m.primitive == "bind" and m.axis.iter_type == "reduce"
+                for m in stage.marks):
             return
         try:
             self.tir.decompose_reduction(self.blocks[stage][0], self.loops[stage][outermost])

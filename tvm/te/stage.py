@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.expr import IterVar, Range, Var, as_expr, const, is_const_int
+from ...ir.expr import EQ, IterVar, Range, Var, as_expr, const, is_const_int
 from ...ir.schedule.errors import ScheduleError
 from ...ir.schedule.te_intrin import TensorIntrin
 from ...ir.te.tensor import ComputeOp
+from ...ir.tir.hints import DOUBLE_BUFFER
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,16 @@ class Stage:
         self._mark("tensorize", var, tensor_intrin)
 
     def double_buffer(self):
-        """Not there: it overlaps copies with work on devices that Ingot does not generate for yet."""
-        refuse("double_buffer", "", f"is not supported (stage {self.op.name})", "leave it out: results are the same")
+        """Fill two copies of the result in turns, so that one is filled while the other one is read."""
+        self.marks.append(Mark("annotate", None, (DOUBLE_BUFFER, 0)))
 
     def set_store_predicate(self, predicate):
-        """Not there: a store that only some threads do."""
-        refuse("set_store_predicate", "", f"is not supported (stage {self.op.name})",
-               "leave it out: every thread then stores the same value")
+        """Let the thread that `predicate` tells, as thread == 0, store the result. Nothing is done about it: of threads
+        that reduce together one stores anyhow, of others each holds the same value."""
+        sides = (predicate.a, predicate.b) if isinstance(predicate, EQ) else ()
+        if not any(isinstance(side, Var) for side in sides) or not any(map(is_const_int, sides)):
+            refuse("set_store_predicate", "'predicate'", f"for stage {self.op.name} must be that a thread axis is a "
+                   f"number, as thread_x.var.equal(0), not {predicate}")
 
     def prefetch(self, tensor, var, offset):
         """Not there: the compiler and the processor prefetch."""

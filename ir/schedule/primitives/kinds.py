@@ -56,8 +56,8 @@ def bind(ctx, loop, thread_axis):
     if thread_axis not in THREAD_AXES:
         ctx.refuse("'thread_axis'", f"{thread_axis!r} is no thread axis", f"known: {', '.join(THREAD_AXES)}", [loop])
     for other in ctx.index.loops.values():
-        if other is loop or other.thread_binding != thread_axis:
-            continue
+        if other is loop or other.thread_binding != thread_axis or thread_axis == "vthread":
+            continue  # each loop of virtual threads without a letter is an axis of its own
         for outer, inner in ((loop, other), (other, loop)):
             why = _above(ctx.index, outer, inner) and _why_not_together(ctx.index, outer, inner, thread_axis)
             if why:
@@ -105,7 +105,9 @@ def _require_reduction(ctx, loop):
         ctx.refuse("'loop'", f"threads cannot reduce block {name_of(block)} together: {why}",
                    "choose a spatial loop, or bind before decompose_reduction", [loop, block])
     require_distinct(ctx, loop, block, "'loop'")
-    require_init_first(ctx, loop, block, "'loop'")
+    # one after the other, all of its loops: threads each begin with a value of their own
+    outermost = next(above for above in ctx.index.loops_above(block) if _reduces(above))
+    require_init_first(ctx, outermost, block, "'loop'")
 
 
 def _above(index, outer, stmt):

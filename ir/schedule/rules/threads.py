@@ -29,13 +29,11 @@ def most_threads(target, work, accuracy=FLOAT32):
     l2, passed_bytes = target.cost("l2_read"), target.cost("threads.passed")
     shared = passed = waits = 0
     for operations, touched, loops in work:
-        if loops:
-            shared = shared + operations // pace + sum(touched) // l2
-        else:
-            passed = passed + sum(touched) // passed_bytes
+        cycles = operations // pace + sum(touched) // l2 if loops else sum(touched) // passed_bytes
+        if not isinstance(cycles, int):
+            return target.threads.most
+        shared, passed = shared + cycles * bool(loops), passed + cycles * (not loops)
         waits += max(loops, 1)
-    if not isinstance(shared + passed, int):
-        return target.threads.most
 
     def is_profitable(threads):
         cost = target.cost("threads.wait") + target.cost("threads.more") * (threads - 2)

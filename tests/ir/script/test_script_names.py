@@ -83,6 +83,19 @@ EXPRESSIONS = {
        for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
        for f, row in rows.items() if not row.integers},
     **{text: text for text in ("T.fixed(x, y, i)", "T.top_bits(x, i, j)", "T.bit_field(i, j, 4)")},
+    # what GPU hardware does
+    **{text: text for text in (
+        'T.tvm_storage_sync("shared")', "T.tvm_warp_activemask()", "T.ptx_commit_group()", "T.ptx_wait_group(2)",
+        'T.ptx_cp_async("float32", A.data, i, A.data, j, 16)', 'T.mma_fill("float32", 8, A.data, i)',
+        'T.ptx_ldmatrix("float32", T.bool(False), 4, ".b16", A.data, i, A.data, j)',
+        'T.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", A.data, i, A.data, j, A.data, 0, '
+        "T.bool(False))", 'T.mma_store("float32", 16, 16, T.address_of(A[i, j]), A.data, 0, i)',
+        "T.tvm_fill_fragment(A.data, 16, 16, 16, i, x)", "T.tvm_mma_sync(A.data, 0, A.data, 1, A.data, 2, A.data, 0)",
+        "T.tvm_bmma_sync(A.data, 0, A.data, 1, A.data, 2, A.data, 0)",
+        'T.tvm_load_matrix_sync(A.data, 16, 16, 16, i, T.address_of(A[i, j]), 8, "row_major")',
+        'T.tvm_store_matrix_sync(A.data, 16, 16, 16, i, T.address_of(A[i, j]), 8, "row_major")',
+        "T.tvm_warp_shuffle(T.uint32(1), x, i, 32, 32)", "T.tvm_warp_shuffle_up(T.uint32(1), x, i, 32, 32)",
+        "T.tvm_warp_shuffle_down(T.uint32(1), x, i, 32, 32)", "T.tvm_warp_shuffle_xor(T.uint32(1), x, i, 32, 32)")},
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
     "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2 | 1": 'T.bitwise_or(T.shift_left(i, 2), 1)',
@@ -100,6 +113,8 @@ KEYWORDS = {
     'T.reinterpret(x, dtype="uint32")': 'T.reinterpret("uint32", x)', 'T.cast(i, dtype="int64")': 'T.Cast("int64", i)',
     'T.Cast(i, dtype="int64")': 'T.Cast("int64", i)', 'T.min_value(dtype="int8")': "T.int8(-128)",
     'T.tvm_access_ptr(T.type_annotation(dtype="float32"), A.data, 0, 64, 1, dtype="handle")': "T.address_of(A[0, 0])",
+    'T.ptx_cp_async(A.data, i, A.data, j, 16, dtype="float32")': 'T.ptx_cp_async("float32", A.data, i, A.data, j, 16)',
+    'T.tvm_fill_fragment(A.data, 16, 16, 16, i, x, dtype="handle")': "T.tvm_fill_fragment(A.data, 16, 16, 16, i, x)",
     'T.isnan(x, dtype="bool")': "T.isnan(x)", 'T.likely(i < 1, dtype="bool")': "T.likely(i < 1)",
     'T.max(x, 0, dtype="float32")': "T.max(x, T.float32(0.0))",
     'T.exp(T.sqrt(x, dtype="float32"), dtype="float32")': "T.exp(T.sqrt(x))",

@@ -209,8 +209,8 @@ REFUSED = {
     bound_reduction: "bind: argument 'loop': .stage B, axis k. loop k runs the reduce iterator",
     lambda s: s[C].bind(C.op.axis[0], C.op.axis[1]): "bind: argument 'thread_ivar': for axis i of stage C is no thread",
     lambda s: s[C].storage_align(0, 8, 1): "storage_align: argument 'axis': must be one of s.C..op.axis",
-    lambda s: s[C].double_buffer(): "double_buffer: is not supported .stage C.; leave it out: results are the same",
-    lambda s: s[C].set_store_predicate(True): "set_store_predicate: is not supported .stage C.",
+    lambda s: s[C].set_store_predicate(True): "set_store_predicate: argument 'predicate': for stage C must be that a "
+                                              "thread axis is a number",
     lambda s: s[C].prefetch(A, C.op.axis[0], 1): "prefetch: is not supported .stage C.",
     lambda s: s.create_group([C], [A]): "create_group: is not supported; use compute_at on each stage",
     cache_of_a_stranger: "cache_read: argument 'readers': stage C does not read A; it reads B",

@@ -7,7 +7,11 @@ outer loops are bound to blocks and threads. The last rule fits every function.
 from __future__ import annotations
 
 from .fallback import fallback
+from .points import points
 from .product import gpu_product
+from .stepwise import stepwise
+from .rows import rows
+from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (gpu_product, fallback)}
+RULES = {rule.__name__: rule for rule in (stepwise, gpu_product, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

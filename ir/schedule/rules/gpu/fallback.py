@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...errors import ScheduleError
 from ...plan import Fixed, Match
-from ..blocks import inline_all
+from ..blocks import blocks, inline_all
 from .nests import bind_nest, keep_own, nests, serial_reductions
 
 
@@ -17,7 +18,23 @@ def fallback(sch, target):
 
 
 def _apply(sch, plan, target):
+    take_apart(sch)
     keep_own(sch)
     for nest in nests(sch):
         bind_nest(sch, nest)
     serial_reductions(sch)
+
+
+def take_apart(sch):
+    """Take what is independent out of blocks that stand for whole loop programs: scans, sorts, scatters."""
+    for name in [b.name_hint for b in blocks(sch) if not b.iter_vars]:
+        for block in _attempt(sch.separate_statements, sch.get_block(name)) or [sch.get_block(name)]:
+            _attempt(sch.lift_loops, block)
+
+
+def _attempt(primitive, *args):
+    """What a primitive gives; None where it refuses."""
+    try:
+        return primitive(*args)
+    except ScheduleError:
+        return None

@@ -70,6 +70,6 @@ def cost_of(tile, kernel, parts, limits):
     reads = warps * (64 * tile.thread_rows / 4 + 128 * tile.thread_columns / 4) / SHARED_BYTES
     hidden = min(1.0, on_each * warps / HIDING_WARPS)
     work = on_each * depth * max(issued, reads) / hidden
-    waits = depth / tile.depth * LATENCY / on_each if on_each * warps < 3 * HIDING_WARPS else 0
+    waits = depth / tile.depth * LATENCY / on_each if on_each * warps < 2 * HIDING_WARPS else 0
     written = kernel.rows * kernel.columns * kernel.batch * 4 * (1 if parts == 1 else 2 * parts + 1)
     return rounds * (work + waits) + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)

@@ -1,0 +1,117 @@
+"""CUDA C: kernels for nvcc, in the words of the dialect CUDA."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.expr import is_const_int
+from ..ir.node import collect
+from ..ir.tir.buffer import Buffer
+from ..ir.tir.stmt import For
+from ..ir.transform.gpu.launch import BOUNDS
+from .c_expr import POSTFIX, CExpr, EmitError
+from .c_function import CPrinter, computed_with
+from .dialect import C
+from .kernels import PRINTERS
+
+AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
+# float32 functions that CUDA has itself, to 2 ulp and better; others are those of the runtime for CPUs.
+OWN = {"exp": "expf", "log": "logf", "sqrt": "sqrtf", "tanh": "tanhf", "erf": "erff", "floor": "floorf",
+       "ceil": "ceilf", "round": "rintf"}
+
+CUDA = replace(
+    C, name="CUDA C", vectors={}, index="int64_t", math={**C.math, "float32": {**C.math["float32"], **OWN}},
+    headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
+             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h"},
+    entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
+    memories={"shared": "__shared__ "}, aligned="__align__(16) ", unroll="#pragma unroll {count}", parallel=None,
+    collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
+    barriers={**dict.fromkeys(("shared", "shared.dyn", "global"), "__syncthreads()"), "warp": "__syncwarp()"},
+    reserved=frozenset("blockIdx threadIdx blockDim gridDim warpSize half dim3 float2 float3 float4 int2 int3 int4 "
+                       "min max abs grid block shared stream arguments".split()), worker="", templates={})
+# calls of programs -> (function, header)
+CALLS = {
+    **{f"tvm_warp_shuffle{how}": (f"ingot_shfl{how}", "device") for how in ("", "_up", "_down", "_xor")},
+    "tvm_warp_activemask": ("__activemask", ""),
+    "ptx_commit_group": ("ingot_cp_async_commit", "device"), "ptx_wait_group": ("ingot_cp_async_wait", "device"),
+}
+
+
+class CudaExpr(CExpr):
+    """Expressions with the operations of devices."""
+
+    def _Call(self, e):
+        name = e.op.removeprefix("tir.")
+        if name in CALLS:
+            function, header = CALLS[name]
+            self.use(header)
+            args = e.args[:4] if name.startswith("tvm_warp_shuffle") else e.args  # TVM's fifth is the warp's size
+            return f"{function}({', '.join(map(self.text, args))})", POSTFIX
+        if name == "ptx_cp_async":
+            return self._copied(*e.args), POSTFIX
+        if name in ("call_extern", "call_pure_extern"):
+            return self._device_function(e)
+        return super()._Call(e)
+
+    def _copied(self, to, source, size, condition=None):
+        """An asynchronous copy of some bytes, of none where a condition fails: then the destination is 0."""
+        self.use("device")
+        if not any(is_const_int(size, n) for n in (4, 8, 16)):
+            raise EmitError(f"an asynchronous copy moves 4, 8 or 16 bytes, not {size}")
+        filled = self.text(size) if condition is None else f"{self.text(condition, 3)} ? {self.text(size)} : 0"
+        return f"ingot_cp_async{size.value}({self.text(to)}, {self.text(source)}, {filled})"
+
+    def _device_function(self, e):
+        function = str(getattr(e.args[0], "value", e.args[0]))
+        for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"), ("ingot_to_tf32", "mma"),
+                              ("ingot_atomic", "atomics"), ("ingot_", "device")):
+            if function.startswith(start):
+                self.use(header)
+                break
+        return f"{function}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
+
+
+class CudaPrinter(CPrinter):
+    Expressions = CudaExpr
+
+    def bounds(self):
+        threads = self.func.attrs.get(BOUNDS)
+        return f"__launch_bounds__({threads}) " if threads else ""
+
+    def bound(self, var, tag, least, body):
+        if id(var) in computed_with(body):
+            super().bound(var, tag, least, body)
+        else:  # compilers tell of a name that nothing reads
+            self.visit(body)
+
+    def declares(self, stmt):
+        return isinstance(stmt, For) and stmt.kind == "thread_binding" or super().declares(stmt)
+
+    def visit_DeclBuffer(self, decl):
+        if decl.buffer.scope == "shared.dyn":
+            self.pool(decl)
+        else:
+            super().visit_DeclBuffer(decl)
+
+    def pool(self, decl):
+        """The shared memory of a launch, and the arrays that lie in it."""
+        self.expr.use("device")
+        pool = self.names.define(decl.buffer, decl.buffer.name)
+        self.line(f"INGOT_DYNAMIC_SHARED({pool});")
+        views = [b for b in dict.fromkeys(collect(decl.body, Buffer)) if b.data is decl.buffer.data
+                 and b is not decl.buffer]
+        for b in views:
+            ctype, name = self.type_of(b), self.names.define(b, b.name)
+            start = b.elem_offset.value * b.dtype.bytes if b.elem_offset is not None else 0
+            self.line(f"{ctype} *const {name} = ({ctype} *)({pool} + {start});")
+        self.visit(decl.body)
+        for b in views:
+            self.names.release(b)
+        self.names.release(decl.buffer)
+
+
+def print_cuda(func, name):
+    """The CUDA C of a kernel: a lowered PrimFunc whose loops are bound to threads."""
+    return CudaPrinter(func, name, CUDA).function()
+
+
+PRINTERS["cuda"] = print_cuda

@@ -1,0 +1,2 @@
+"""Intrinsics of hardware for tensorize, by TVM's names."""
+from . import cuda  # noqa: F401

@@ -1,0 +1,106 @@
+"""Reductions whose results lie side by side where their terms do not: windows, means over the first axes, products of a
+vector with a matrix. Each thread makes results of its own, or some threads the parts of one."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from ....expr import IntImm
+from ...errors import ScheduleError
+from ...plan import Kernel, Match, Plan
+from ..blocks import SYMBOLIC, blocks, iter_vars, static
+from .nests import THREADS, bind_flat, keep_own, reduction_loops, serial_reductions, share_loops
+from .stages import gathered, move_stages, reduces, shared_iterators
+
+COLUMNS = 32  # results of a block of threads that make parts of each
+
+
+@dataclass(frozen=True)
+class Points(Kernel):
+    """So many results, each a reduction of `terms`; SYMBOLIC stands for what is not known."""
+
+    results: int
+    terms: int
+
+    rule = "points"
+
+    def candidates(self, target):
+        yield Plan(self.rule)
+        for parts in (4, 8, 16, 32):
+            if self.terms >= 4 * parts:
+                yield Plan(self.rule, parts=parts)
+
+    def cost(self, plan, target):
+        parts = plan.parts or 1
+        joined = (parts > 1) * (parts * target.cost("gpu.shuffle") + 2 * target.cost("gpu.barrier"))
+        steps = -(-self.terms // parts) * target.cost("gpu.load") + joined
+        running = target.cost("gpu.processors") * target.cost("gpu.threads")
+        return steps * max(self.results * parts / running, 1)
+
+
+def points(sch, target):
+    """Every stage is computed where its result is needed, by the thread that needs it, in registers."""
+    output = gathered(sch)
+    if output is None:
+        return None
+    terms = [prod(static(iv.dom.extent) for iv in iter_vars(b, "reduce")) for b in blocks(sch) if reduces(b)]
+    results = [iv.dom.extent for iv in iter_vars(sch.get(output), "spatial")]
+    count = prod(e.value for e in results) if all(isinstance(e, IntImm) for e in results) else SYMBOLIC
+    return Match(Points(count, min(max(terms), SYMBOLIC)), partial(_apply, sch, output))
+
+
+def _apply(sch, output, plan, target):
+    output = result_of(sch, output)
+    shared, loops = shared_iterators(sch, output), loops_of(sch, output)
+    if not inline_rest(sch, output, len(sch.get(output).iter_vars)):
+        return False
+    if len(loops) != len(sch.get(output).iter_vars):
+        shared = [0]  # the unit loop around a tensor of rank 0
+    if not shared:
+        return False
+    order = [loops[k] for k in shared] + [loop for k, loop in enumerate(loops) if k not in shared]
+    if [sch.get(loop) for loop in order] != [sch.get(loop) for loop in loops]:
+        sch.reorder(*order)
+    stages = move_stages(sch, output, order[len(shared) - 1])
+    if not all(_is_one_value(sch, block, len(shared)) for block in stages):
+        return False
+    parts = plan.parts or 1
+    bind_flat(sch, order[:len(shared)], COLUMNS if parts > 1 else THREADS)
+    if parts > 1:
+        for block in stages:
+            share_loops(sch, reduction_loops(sch, block), parts, "threadIdx.y")
+        rest = order[len(shared):] or [sch.add_unit_loop(output)]
+        share_loops(sch, rest, parts, "threadIdx.y")
+    keep_own(sch)
+    serial_reductions(sch)
+    return True
+
+
+def _is_one_value(sch, block, depth):
+    """Whether a stage makes one value for each iteration of the first loops: an array of them is better shared."""
+    reducing = {sch.get(loop).loop_var for loop in reduction_loops(sch, block)}
+    return all(sch.get(loop).loop_var in reducing or static(sch.get(loop).extent) == 1
+               for loop in sch.get_loops(block)[depth:])
+
+
+def result_of(sch, output):
+    """The block of the result; where this is a reduction, of a copy of what that makes in registers."""
+    return sch.cache_write(output, 0, "local") if reduces(sch.get(output)) else output
+
+
+def loops_of(sch, output):
+    """The loops of the result; one around it, if it has none."""
+    return sch.get_loops(output) or [sch.add_unit_loop(output)]
+
+
+def inline_rest(sch, output, rank):
+    """Inline what would be a row of values; whether all of it is."""
+    name = sch.get(output).name_hint
+    for block in blocks(sch):
+        if block.name_hint != name and not reduces(block) and len(block.iter_vars) >= rank > 0:
+            try:
+                sch.compute_inline(sch.get_block(block.name_hint))
+            except ScheduleError:
+                return False
+    return True

@@ -1,0 +1,30 @@
+"""Operations of GPU hardware that programs call, by TVM's names, one row each.
+
+A call keeps TVM's arguments. Pointers are data pointers of buffers with an offset in elements after them, or
+address_of of an element. Fragments of wmma are counted: of a buffer of scope "wmma.*", each 16 x 16 elements are one.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DeviceOp:
+    """dtype: of the call; None: of what it computes with, which scripts say first, as T.ptx_mma("float32", ...)."""
+
+    name: str
+    dtype: str | None
+
+
+_VOID = ("ptx_commit_group", "ptx_wait_group")
+_HANDLE = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync", "tvm_bmma_sync")
+_TYPED = ("ptx_cp_async", "ptx_ldmatrix", "ptx_mma", "mma_store", "mma_fill")
+DEVICE_OPS = {row.name: row for row in (
+    DeviceOp("tvm_storage_sync", "int32"), DeviceOp("tvm_warp_activemask", "uint32"),
+    *(DeviceOp(name, "void") for name in _VOID), *(DeviceOp(name, "handle") for name in _HANDLE),
+    *(DeviceOp(name, None) for name in _TYPED))}
+# Of the dtype of their second argument: a value of this lane, and what is done with it.
+SHUFFLES = tuple(f"tvm_warp_shuffle{how}" for how in ("", "_up", "_down", "_xor"))
+DTYPE_FIRST = frozenset(f"tir.{name}" for name in _TYPED)
+
+__all__ = ["DEVICE_OPS", "DTYPE_FIRST", "DeviceOp", "SHUFFLES"]

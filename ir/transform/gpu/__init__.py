@@ -1,0 +1,1 @@
+"""Passes over the loops of GPU kernels: loops bound to threads and blocks, barriers, shared memory."""

@@ -1,0 +1,103 @@
+"""InjectPTXAsyncCopy: copies from global to shared memory in an asynchronous scope become cp.async."""
+from __future__ import annotations
+
+from ...arith import Analyzer
+from ...expr import Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
+from ...tir.intrin import address_of
+from ...tir.stmt import BufferLoad, BufferStore, Evaluate
+from ..walk import StmtMutator
+from .barriers import ASYNC_SCOPE
+
+CP_ASYNC = "tir.ptx_cp_async"
+SIZES = (4, 8, 16)  # bytes that one copy may move
+
+
+def inject_ptx_async_copy(func):
+    """Requires flat buffers and no vectorized loops. Ensures that no attribute says `async_scope`: in one, stores to
+    shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
+    tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
+    moves lies on a multiple of its bytes, if buffers do."""
+    return func.replace(body=_Inject().visit(func.body))
+
+
+class _Inject(StmtMutator):
+    def __init__(self):
+        self.inside, self.an = False, Analyzer()
+
+    def visit_For(self, loop):
+        """A loop over neighbours, of a dtype that has no vectors, is one copy too."""
+        store, v = loop.body, loop.loop_var
+        if self.inside and loop.kind in ("serial", "unrolled") and isinstance(store, BufferStore) and isinstance(
+                loop.extent, IntImm) and is_const_int(loop.min, 0):
+            lanes = Ramp(const(0, v.dtype), const(1, v.dtype), loop.extent.value)
+            copy = _copied_together(store, v, lanes, self.an)
+            if copy is not None:
+                return copy
+        self.an.bind(v, Range(loop.min, loop.extent), allow_override=True)
+        return super().visit_For(loop)
+
+    def visit_AttrStmt(self, stmt):
+        if stmt.attr_key != ASYNC_SCOPE:
+            return stmt.replace(body=self.visit(stmt.body))
+        around, self.inside = self.inside, True
+        body, self.inside = self.visit(stmt.body), around
+        return body
+
+    def visit_BufferStore(self, store):
+        return (self.inside and copied(store, self.an)) or store
+
+
+def _copied_together(store, v, lanes, an):
+    """The copy that the iterations of a loop over v are; None where they are none."""
+    def ramp(access):
+        start = substitute(access.indices[-1], {v: const(0, v.dtype)})
+        if not an.can_prove_equal(access.indices[-1], start + v):
+            return None
+        return access.replace(indices=(Ramp(start, const(1, start.dtype), lanes.lanes),))
+
+    value, condition = store.value, None
+    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
+        condition, value = value.args[:2]
+    if not isinstance(value, BufferLoad) or condition is not None and v in free_vars(condition):
+        return None
+    an.bind(v, Range(const(0, v.dtype), const(lanes.lanes, v.dtype)), allow_override=True)
+    to, source = ramp(BufferLoad(store.buffer, store.indices)), ramp(value)
+    if to is None or source is None:
+        return None
+    if condition is not None:
+        source = Call(source.dtype, "tir.if_then_else", (condition, source, const(0, source.dtype)))
+    return copied(store.replace(indices=to.indices, value=source), an)
+
+
+def copied(store, an):
+    """The asynchronous copy that a store is; None where it is none."""
+    value, condition = store.value, None
+    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
+        condition, value = value.args[:2]
+    if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
+            and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
+        return None
+    start, source = _start(store.indices), _start(value.indices)
+    size = store.buffer.dtype.bytes * value.dtype.lanes
+    if start is None or source is None or size not in SIZES or not all(
+            an.can_prove_equal(i % value.dtype.lanes, 0) for i in (start, source)):
+        return None
+    to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))
+    more = () if condition is None else (condition,)
+    return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (to, of, const(size), *more)))
+
+
+def _start(indices):
+    """The first of neighbouring elements; None where they are none."""
+    index = indices[-1]
+    if not isinstance(index, Ramp):
+        return index
+    return index.base if is_const_int(index.stride, 1) and index.count is None else None
+
+
+def _is_zero(value):
+    value = value.value if isinstance(value, Broadcast) else value
+    return isinstance(value, (IntImm, FloatImm)) and value.value == 0
+
+
+__all__ = ["CP_ASYNC", "copied", "inject_ptx_async_copy"]

@@ -1,0 +1,468 @@
+"""ThreadSync: barriers where threads of a block hand elements on through memory.
+
+The pass runs over loops whose buffers still have their dimensions: indices then are sums of loops, where flat ones are
+products with the extents of padded, swizzled and symbolic shapes.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ...arith import Analyzer
+from ...arith.int_set import _Lanes
+from ...expr import (
+    And, Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
+from ...node import collect
+from ...tir.stmt import (
+    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, seq)
+from ..copies import fresh_copy
+from .threads import AXES, Agreed, Kernels, Threads, is_bound
+from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
+
+SYNC = "tir.tvm_storage_sync"
+WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
+ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
+# Hardware operations that write registers alone
+_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
+# Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+_TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
+
+
+class BarrierError(ValueError):
+    """Threads hand an element on where no barrier can stand."""
+
+
+def barrier(scope="shared"):
+    """The statement in which all threads of a block wait for each other, for what lies in memory of a scope "shared" or
+    also in "global" memory, or all threads of a warp ("warp")."""
+    return Evaluate(Call("int32", SYNC, (StringImm(scope),)))
+
+
+def thread_sync(func, warps=True):
+    """Requires no blocks and shaped buffers. Ensures that what a thread of a kernel leaves in shared or global memory
+    for another one of its block is complete when that one uses it: a barrier stands between the two, of the warp where
+    it holds both. None stands where threads use what they wrote themselves, and none inside of what some threads skip:
+    conditions around it move inside, to both sides of it. warps: whether 32 neighbours are one that can wait alone.
+
+    Raises BarrierError where a loop of which threads run different numbers of iterations would need one.
+    """
+    _require_inside(func)
+    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func, warps)).visit(func.body))
+
+
+def _require_inside(func):
+    """Raises BarrierError where kernels hand on what lies in the memory of a block or a thread."""
+    kernels = []
+    Kernels(lambda kernel: kernels.append(kernel) or kernel).visit(func.body)
+    inside = {d.buffer for d in collect(kernels, DeclBuffer)}
+    for d in collect(func.body, DeclBuffer):
+        b = d.buffer
+        if b.scope != "global" and b not in inside and any(
+                a.buffer is b for a in collect(kernels, (BufferLoad, BufferStore))):
+            raise BarrierError(f"{func.title}: {b.name} has the scope \"{b.scope}\", but is used around the loops that "
+                               "are bound to blocks and threads, where no such memory lives on; compute it inside of "
+                               "these loops, or leave it in global memory")
+
+
+def _synchronized(kernel, func, warps):
+    if any(collect(kernel, Block)):
+        raise ValueError("ThreadSync takes programs without blocks; run LowerOpaqueBlock first")
+    while True:
+        try:
+            walk = _Kernel(kernel, func, warps)
+            kernel = walk.visited(kernel)[0]
+            walk.require_own()
+            return kernel
+        except _Divergent as at:
+            kernel = _Replace(at.outer, _sunk(at, kernel, func)).visit(kernel)
+
+
+class _Divergent(Exception):
+    """A barrier is needed inside of something that some threads skip."""
+
+    def __init__(self, outer, buffer):
+        self.outer, self.buffer = outer, buffer
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What a statement touches before its first barrier and after its last one, as pairs (Access, whether a barrier of
+    the warp lies between it and that end). synced, warped: whether there is a barrier that every run passes."""
+
+    head: tuple = ()
+    tail: tuple = ()
+    synced: bool = False
+    warped: bool = False
+
+    def then(self, other):
+        """The summary of this and then another."""
+        head = self.head if self.synced else self.head + _passed(other.head, self.warped)
+        tail = other.tail if other.synced else _passed(self.tail, other.warped) + other.tail
+        return _Summary(head, tail, self.synced or other.synced, self.warped or other.warped)
+
+    def maybe(self):
+        """The summary of what may not run."""
+        return _Summary(self.head, self.tail)
+
+
+def _passed(items, warped):
+    return tuple((access, True) for access, _ in items) if warped else items
+
+
+_BARRIERS = {IN_WARP: _Summary(warped=True), IN_BLOCK: _Summary(synced=True, warped=True)}
+
+
+class _Kernel:
+    """One walk over a kernel: visited(stmt) is the statement with its barriers, and its summary."""
+
+    def __init__(self, kernel, func, warps):
+        self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
+        self.warps = warps
+        declared = {d.buffer for d in collect(kernel, DeclBuffer)}
+        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
+        written = {s.buffer for s in collect(kernel, BufferStore)}
+        self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
+        self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
+        addressed = {b for call in collect(kernel, Call) for b in self.pointed(call)}
+        self.shared = (written | addressed) - self.private
+        stores = Counter(s.buffer for s in collect(kernel, BufferStore))
+        addresses = {c.args[0] for c in collect(kernel, Call) if c.op == "tir.address_of"}
+        used = {load.buffer for load in collect(kernel, BufferLoad) if load not in addresses}.union(
+            *(self.pointed(c) for c in collect(kernel, Call) if c.op not in _TILE_STORES))
+        self.memory = "global" if any(b.scope == "global" and (b in used or stores[b] > 1)
+                                      for b in self.shared) else "shared"
+        self.late = {b for attr in collect(kernel, AttrStmt) if attr.attr_key == ASYNC_SCOPE
+                     for b in {s.buffer for s in collect(attr, BufferStore)}}
+        self.late |= {self.pointed(c)[0] for c in collect(kernel, Call) if c.op == "tir.ptx_cp_async"}
+        self.agreed = Agreed(self.private)
+        self.agreed.varying.update(self.threads.variables.values())
+        for axis, v in self.threads.variables.items():
+            extent = self.threads.extents[axis]
+            extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
+            if extent is not None:
+                self.an.bind(v, Range(const(0, v.dtype), extent))
+        self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
+        self.loaded = set()  # variables that stand for what memory holds
+        self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
+        self.blocks = {}     # "blockIdx.x" -> its variable
+        self.loops, self.ranges, self.guards, self.axes = (), {}, (), {}
+        self.outer = None    # the innermost statement around that some threads skip
+
+    def barrier(self, kind):
+        """The barrier of a warp or a block; one of "global" memory, too, where threads may hand that on."""
+        return barrier("warp" if kind == IN_WARP else self.memory)
+
+    # ------------------------------------------------------------ accesses
+
+    def pointed(self, call):
+        """The buffers whose address a call takes."""
+        if call.op == "tir.address_of":
+            return []
+        found = []
+        for arg in call.args:
+            if isinstance(arg, Call) and arg.op == "tir.address_of":
+                found.append(arg.args[0].buffer)
+            elif isinstance(arg, Var) and arg in self.pointers:
+                found.append(self.pointers[arg])
+        return found
+
+    def access(self, node, kind, buffer, indices):
+        lanes = {}
+        if indices is not None:
+            indices = tuple(_Lanes(lanes).visit(substitute(i, self.bound)) for i in indices)
+            known = {*self.threads.variables.values(), *self.ranges, *lanes}
+            indices = tuple(None if any(v in self.loaded or v in self.agreed.varying and v not in known
+                                        for v in free_vars(i)) else i for i in indices)
+        return Access(buffer, kind, indices, {**self.ranges, **lanes}, self.guards, self.axes, self.loops, node)
+
+    def touching(self, *values):
+        """The summary of evaluating expressions: what they load, and what calls among them may touch."""
+        places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
+        items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
+                 if load.buffer in self.shared and id(load) not in places]
+        for load in collect(values, BufferLoad):
+            if load.buffer in self.own:
+                self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
+        for call in collect(values, Call):
+            found = self.pointed(call)
+            for n, b in enumerate(found):
+                if b not in self.shared:
+                    continue
+                late = call.op == "tir.ptx_cp_async"
+                reads = call.op not in _TILE_STORES and not (late and n == 0)
+                writes = call.op not in _READS and not (late and n > 0)
+                items += [self.access(call, kind, b, None) for kind, does in (("read", reads), ("write", writes)) if does]
+            if call.op in WAITS:
+                items += self.arriving(call)
+        items = tuple((x, False) for x in items)
+        return _Summary(items, items)
+
+    def arriving(self, node):
+        return [self.access(node, "arrive", b, None) for b in self.late]
+
+    def require_own(self):
+        """Raises BarrierError where a thread reads what another one has for itself."""
+        for b, accesses in self.own.items():
+            read = lacking(accesses, self.threads, self.an)
+            if read is not None:
+                raise BarrierError(
+                    f"{self.title}: a thread reads {b.name}[{', '.join(map(str, read.node.indices))}], which another "
+                    f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it the "
+                    "scope \"shared\"")
+
+    # ------------------------------------------------------------ conflicts
+
+    def need(self, before, after, later=None, synced=False):
+        """(the barrier that must stand between two lists of a summary's pairs, the accesses of the second that need
+        one). later: the loop whose iterations they belong to; synced: whether each of these passes a barrier."""
+        worst, bad = NOT, []
+        for a, passed in before:
+            for b, passed_too in after:
+                if a.buffer is not b.buffer and a.buffer.data is not b.buffer.data:
+                    continue
+                if a.node is b.node and getattr(a.node, "op", "") in _TILE_STORES:
+                    continue
+                found = handed_on(a, b, self.threads, self.an, later, later is not None)
+                if found and later is not None and synced:
+                    found = handed_on(a, b, self.threads, self.an, later)
+                if found == IN_WARP and not self.warps:
+                    found = IN_BLOCK
+                if found == NOT or found == IN_WARP and (passed or passed_too):
+                    continue
+                worst = max(worst, found)
+                bad.append(b)
+        if worst and self.outer is not None:
+            raise _Divergent(self.outer, bad[0].buffer)
+        return worst, bad
+
+    def joined(self, first, stmt, summary):
+        """(stmt, summary of what was before and it), with a barrier inside where `stmt` must wait."""
+        worst, bad = self.need(first.tail, summary.head)
+        if worst:
+            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, self.barrier(worst)))
+        return stmt, first.then(summary)
+
+    # ------------------------------------------------------------ statements
+
+    def visited(self, stmt):
+        method = getattr(self, "visit_" + type(stmt).__name__, None)
+        if method is None:
+            raise ValueError(f"ThreadSync has no rule for {type(stmt).__name__}")
+        return method(stmt)
+
+    def visit_SeqStmt(self, stmt):
+        out, done = [], _Summary()
+        for child in stmt.seq:
+            child, summary = self.visited(child)
+            worst, _ = self.need(done.tail, summary.head)
+            if worst:
+                out.append(self.barrier(worst))
+                done = done.then(_BARRIERS[worst])
+            out.append(child)
+            done = done.then(summary)
+        same = len(out) == len(stmt.seq) and all(a is b for a, b in zip(out, stmt.seq))
+        return stmt if same else SeqStmt(tuple(out)), done
+
+    def visit_BufferStore(self, stmt):
+        read = self.touching(stmt.value, stmt.indices)
+        if stmt.buffer in self.own:
+            self.own[stmt.buffer].append(self.access(stmt, "write", stmt.buffer, stmt.indices))
+        if stmt.buffer not in self.shared:
+            return stmt, read
+        items = (*read.head, (self.access(stmt, "write", stmt.buffer, stmt.indices), False))
+        return stmt, _Summary(items, items)
+
+    def visit_Evaluate(self, stmt):
+        call = stmt.value
+        if isinstance(call, Call) and call.op == SYNC:
+            return stmt, _BARRIERS[IN_WARP if call.args[0].value == "warp" else IN_BLOCK]
+        return stmt, self.touching(call)
+
+    def visit_DeclBuffer(self, stmt):
+        inside = set(self.axes) == set(self.threads.variables) and stmt.buffer.scope == "global"
+        self.shared -= {stmt.buffer} if inside else set()
+        if stmt.buffer.scope == "local" and set(self.axes) != set(self.threads.variables):
+            self.own.setdefault(stmt.buffer, [])
+        body, summary = self.visited(stmt.body)
+        return stmt.replace(body=body), summary
+
+    def visit_AttrStmt(self, stmt):
+        value = self.touching(stmt.value) if isinstance(stmt.value, PrimExpr) else _Summary()
+        if stmt.attr_key == ASYNC_WAIT:
+            items = tuple((x, False) for x in self.arriving(stmt))
+            value = value.then(_Summary(items, items))
+            body, summary = self.visited(stmt.body)
+            return stmt.replace(body=body), value.then(summary)
+        body, summary = self.joined(value, *self.visited(stmt.body))
+        return stmt.replace(body=body), summary
+
+    def visit_AssertStmt(self, stmt):
+        body, summary = self.joined(self.touching(stmt.condition), *self.visited(stmt.body))
+        return stmt.replace(body=body), summary
+
+    def visit_LetStmt(self, stmt):
+        value = self.touching(stmt.value)
+        self.agreed.bind(stmt.var, substitute(stmt.value, self.bound))
+        if collect(stmt.value, BufferLoad) or not self.loaded.isdisjoint(free_vars(stmt.value)):
+            self.loaded.add(stmt.var)
+        else:
+            self.bound[stmt.var] = substitute(stmt.value, self.bound)
+        body, summary = self.joined(value, *self.visited(stmt.body))
+        return stmt.replace(body=body), summary
+
+    def visit_IfThenElse(self, stmt):
+        condition = substitute(stmt.condition, self.bound)
+        differs = self.agreed.differs(condition)
+        guards, outer = self.guards, self.outer
+        self.outer = stmt if differs else outer
+        cases, summaries = [], []
+        known = self.an.simplify(condition)
+        for case, guard in ((stmt.then_case, known), (stmt.else_case, Not(known))):
+            self.guards = (*guards, guard)
+            found = (None, _Summary()) if case is None else self.visited(case)
+            cases.append(found[0])
+            summaries.append(found[1])
+        if differs:  # some threads run the one while others run the other
+            self.need(summaries[0].tail, summaries[1].head)
+        self.guards, self.outer = guards, outer
+        then, other = summaries
+        both = _Summary(then.head + other.head, then.tail + other.tail, then.synced and other.synced,
+                        then.warped and other.warped)
+        stmt = stmt.replace(then_case=cases[0], else_case=cases[1])
+        return self.joined(self.touching(stmt.condition), stmt, both) if collect(stmt.condition, (BufferLoad, Call)) \
+            else (stmt, both)
+
+    def visit_While(self, stmt):
+        outer = self.outer
+        if self.agreed.differs(substitute(stmt.condition, self.bound)):
+            self.outer = stmt
+        body, summary = self.visited(stmt.body)
+        around = self.touching(stmt.condition)
+        worst, bad = self.need(summary.then(around).tail, around.then(summary).head)
+        if worst:
+            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
+        self.outer = outer
+        return stmt.replace(body=body), around.then(summary).then(around).maybe()
+
+    def visit_For(self, stmt):
+        if is_bound(stmt, "threadIdx") or is_bound(stmt, "blockIdx"):
+            return self._bound_loop(stmt)
+        around = self.touching(stmt.min, stmt.extent)
+        v, bounds = stmt.loop_var, substitute((stmt.min, stmt.extent), self.bound)
+        saved = self.loops, self.ranges, self.outer
+        self.an.bind(v, Range(*bounds), allow_override=True)
+        self.loops, self.ranges = (*self.loops, stmt), {**self.ranges, v: self._constant(*bounds)}
+        if self.agreed.differs(bounds):
+            self.agreed.varying.add(v)
+            self.outer = stmt
+        body, summary = self.visited(stmt.body)
+        if not is_const_int(stmt.extent, 1):
+            worst, bad = self.need(summary.tail, summary.head, stmt, summary.synced)
+            if worst:
+                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
+        self.loops, self.ranges, self.outer = saved
+        runs = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
+        return stmt.replace(body=body), around.then(summary if runs else summary.maybe())
+
+    def _constant(self, least, extent):
+        """A Range of constants that holds another one; that itself where none is known."""
+        if isinstance(least, IntImm) and isinstance(extent, IntImm):
+            return Range(least, extent)
+        low, high = self.an.interval(least)[0], self.an.interval(least + extent)[1]
+        if low is None or high is None:
+            return Range(least, extent)
+        return Range(const(low, least.dtype), const(max(high - low, 0), least.dtype))
+
+    def _bound_loop(self, stmt):
+        axis, saved = stmt.thread_binding, (self.axes, self.outer)
+        if axis in AXES:
+            self.bound[stmt.loop_var] = self.threads.variables[axis]
+            self.axes = {**self.axes, axis: Range(stmt.min, stmt.extent)}
+            if self.threads.holds_back(stmt):
+                self.outer = stmt
+        else:
+            v = self.blocks.setdefault(axis, stmt.loop_var)
+            self.an.bind(v, Range(stmt.min, stmt.extent), allow_override=True)
+            self.bound[stmt.loop_var] = v
+        body, summary = self.visited(stmt.body)
+        self.axes, self.outer = saved
+        return stmt.replace(body=body), summary
+
+
+def _buffers(stmt):
+    """The buffers that loads and stores under a statement name."""
+    return {a.buffer for a in collect(stmt, (BufferLoad, BufferStore))}
+
+
+def _before(stmt, nodes, what):
+    """`stmt` with a statement before the first of its parts, in a sequence, that holds one of some nodes (by id)."""
+    if isinstance(stmt, SeqStmt):
+        at = next(n for n, s in enumerate(stmt.seq) if _holds(s, nodes))
+        return SeqStmt((*stmt.seq[:at], what, *stmt.seq[at:]))
+    if isinstance(stmt, (DeclBuffer, AttrStmt, LetStmt)) and _holds(stmt.body, nodes) and not (
+            isinstance(stmt, LetStmt) and _holds(stmt.value, nodes)) and not (
+            isinstance(stmt, AttrStmt) and id(stmt) in nodes):
+        return stmt.replace(body=_before(stmt.body, nodes, what))
+    return seq(what, stmt)
+
+
+def _holds(root, nodes):
+    return any(id(n) in nodes for n in collect(root, (BufferLoad, BufferStore, Call, AttrStmt)))
+
+
+# ---------------------------------------------------------------- conditions move inside
+
+def _sunk(at, kernel, func):
+    """Something that some threads skip, moved one statement further in; of a branch with two cases, two branches."""
+    outer = at.outer
+    if outer is kernel or not (isinstance(outer, IfThenElse) or is_bound(outer)):
+        name = f"loop {outer.loop_var.name}" if isinstance(outer, For) else "a `while`"
+        raise BarrierError(
+            f"{func.title}: threads hand {at.buffer.name} on inside {name}, which they do not run equally often, so "
+            "that no barrier can stand there; give the loop bounds that are the same for all threads, and guard what "
+            "is in it")
+    if is_bound(outer):
+        return _pushed(outer.body, lambda s: _fresh_loop(outer, s), {outer.loop_var}, at, func)
+    condition, wrap = outer.condition, lambda s: s
+    if collect(condition, BufferLoad) or outer.else_case is not None and collect(condition, Call):
+        v, value = Var("inside", "bool"), condition
+        condition, wrap = v, lambda s: LetStmt(v, value, s)
+    if outer.else_case is not None:
+        return wrap(seq(IfThenElse(condition, outer.then_case), IfThenElse(Not(condition), outer.else_case)))
+    return wrap(_pushed(outer.then_case, lambda s: _guarded(condition, s), frozenset(), at, func))
+
+
+def _guarded(condition, stmt):
+    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
+        return stmt.replace(condition=And(condition, stmt.condition))
+    return IfThenElse(condition, stmt)
+
+
+def _fresh_loop(loop, body):
+    return fresh_copy(loop.replace(body=body), {})
+
+
+def _pushed(inner, wrap, own, at, func):
+    """`wrap` around the parts of a statement in place of around itself. own: variables that `wrap` defines."""
+    if isinstance(inner, SeqStmt):
+        return seq(*map(wrap, inner.seq))
+    used = {For: lambda: (inner.min, inner.extent), LetStmt: lambda: inner.value, AttrStmt: lambda: inner.value,
+            DeclBuffer: lambda: inner.buffer.shape}.get(type(inner))
+    if used is not None and own.isdisjoint(free_vars(used())) and not collect(used(), BufferLoad):
+        return inner.replace(body=wrap(inner.body))
+    what = f"loop {at.outer.loop_var.name}" if isinstance(at.outer, For) else f"`if {at.outer.condition}`"
+    raise BarrierError(f"{func.title}: threads hand {at.buffer.name} on inside {what}, which some of them skip, so that "
+                       "no barrier can stand there; let all threads run it, and guard single stores")
+
+
+class _Replace(Kernels):
+    """Puts a statement for another one."""
+
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def visit(self, value):
+        return self.new if value is self.old else super().visit(value)
+
+    def visit_For(self, loop):
+        return loop.replace(body=self.visit(loop.body))

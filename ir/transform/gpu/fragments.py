@@ -1,0 +1,156 @@
+"""InferFragment and LowerDeviceOps: hardware operations become calls of the functions of runtime_c/cuda.
+
+A fragment of a warp is 8 elements in each lane of a 16 x 16 tile, laid out as mma.sync has it.
+"""
+from __future__ import annotations
+
+from ...expr import Call, IntImm, StringImm, const, is_const_int
+from ...node import Mutator, collect
+from ...tir.buffer import decl_buffer
+from ...tir.intrin import address_of, call_extern
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer
+
+TILE, LANES = 16 * 16, 32
+EACH = TILE // LANES  # elements of a fragment in a lane
+_SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+_SUMS = {("float16", "float32"): "f16_f32", ("float16", "float16"): "f16_f16", ("bfloat16", "float32"): "bf16_f32"}
+_PARTS = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
+_FRAGMENTS = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync")
+
+
+class FragmentError(ValueError):
+    """A use of tensor cores that there is no function for."""
+
+
+def infer_fragment(func):
+    """Requires flat buffers. Ensures that no buffer has a scope "wmma....": each is what a lane has of its fragments,
+    scope "local", and operations on fragments are calls of functions of ingot_fragment.h.
+
+    Raises FragmentError for tiles and dtypes that these do not have, and where a program reads or writes an element of
+    a fragment.
+    """
+    found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
+    return func.replace(body=_Fragments(func, found).visit(func.body)) if found else func
+
+
+class _Fragments(Mutator):
+    def __init__(self, func, buffers):
+        self.func, self.own, self.pointers = func, {}, {}
+        for b in buffers:
+            if b.scope not in _PARTS or not isinstance(b.shape[0], IntImm) or b.shape[0].value % TILE:
+                self.fail(f"{b.name} ({b.scope}) has {b.shape[0]} elements, which are no fragments of 16 x 16")
+            if b.dtype not in _SHORT:
+                self.fail(f"{b.name} has elements of {b.dtype}; fragments are of {', '.join(_SHORT)}")
+            new = decl_buffer((b.shape[0].value // LANES,), b.dtype, b.name, "local")
+            self.own[id(b)] = self.pointers[b.data] = (b, new)
+
+    def fail(self, what):
+        raise FragmentError(f"{self.func.title}: {what}")
+
+    def visit_DeclBuffer(self, decl):
+        found = self.own.get(id(decl.buffer))
+        return self.generic_visit(decl) if found is None else decl.replace(buffer=found[1], body=self.visit(decl.body))
+
+    def _element(self, access):
+        if id(access.buffer) in self.own:
+            self.fail(f"an element of {access.buffer.name}, scope {access.buffer.scope}, is used by itself; let an "
+                      "intrinsic (tensorize) load, fill and store its tiles")
+        return self.generic_visit(access)
+
+    visit_BufferLoad = visit_BufferStore = _element
+
+    def visit_Call(self, call):
+        name = call.op.removeprefix("tir.")
+        return getattr(self, "op_" + name)(*call.args) if name in _FRAGMENTS else self.generic_visit(call)
+
+    # ------------------------------------------------------------ operations
+
+    def fragment(self, pointer, index):
+        """(the buffer as it was, the address of a fragment of it)."""
+        if pointer not in self.pointers:
+            self.fail(f"{pointer} is no fragment: its buffer needs one of the scopes {', '.join(_PARTS)}")
+        old, new = self.pointers[pointer]
+        return old, address_of(BufferLoad(new, (self.visit(index) * EACH,)))
+
+    def tile(self, *mnk):
+        if not all(is_const_int(n, 16) for n in mnk):
+            self.fail(f"tiles of {' x '.join(map(str, mnk))} have no functions; use 16 x 16 x 16")
+
+    def by_column(self, layout):
+        if not isinstance(layout, StringImm) or layout.value not in ("row_major", "col_major"):
+            self.fail(f"the layout of a tile is \"row_major\" or \"col_major\", not {layout}")
+        return const(int(layout.value == "col_major"))
+
+    def op_tvm_fill_fragment(self, pointer, m, n, k, index, value):
+        self.tile(m, n, k)
+        _, to = self.fragment(pointer, index)
+        return call_extern("void", "ingot_fragment_fill", to, self.visit(value))
+
+    def op_tvm_load_matrix_sync(self, pointer, m, n, k, index, source, stride, layout):
+        self.tile(m, n, k)
+        old, to = self.fragment(pointer, index)
+        return call_extern("void", f"ingot_fragment_load_{_PARTS[old.scope]}", to, self.visit(source),
+                           self.visit(stride), self.by_column(layout))
+
+    def op_tvm_store_matrix_sync(self, pointer, m, n, k, index, to, stride, layout):
+        self.tile(m, n, k)
+        _, source = self.fragment(pointer, index)
+        return call_extern("void", "ingot_fragment_store", self.visit(to), source, self.visit(stride),
+                           self.by_column(layout))
+
+    def op_tvm_mma_sync(self, *args):
+        found = [self.fragment(*pair) for pair in zip(args[::2], args[1::2])]
+        (d, _), (a, _), (b, _), _ = found
+        sums = _SUMS.get((str(a.dtype), str(d.dtype)))
+        if sums is None or a.dtype != b.dtype:
+            self.fail(f"there is no product of fragments of {a.dtype} and {b.dtype} with sums of {d.dtype}")
+        return call_extern("void", f"ingot_fragment_mma_{sums}", *(address for _, address in found))
+
+
+# ---------------------------------------------------------------- what needs no fragments
+
+def lower_device_ops(func):
+    """Requires flat buffers. Ensures that asynchronous copies are calls of functions of ingot_cuda.h."""
+    return func.replace(body=_DeviceOps(func).visit(func.body))
+
+
+class _DeviceOps(Mutator):
+    def __init__(self, func):
+        buffers = {d.buffer for d in collect(func.body, DeclBuffer)} | {
+            n.buffer for n in collect(func.body, (BufferLoad, BufferStore))} | set(func.buffers)
+        self.pointers = {b.data: b for b in buffers if b.data is not None}
+        self.func = func
+
+    def visit_Call(self, call):
+        call = self.generic_visit(call)
+        lower = getattr(self, "op_" + call.op.removeprefix("tir."), None)
+        return call if lower is None else lower(*call.args)
+
+    def address(self, pointer, offset=None):
+        """The address of what a pointer with an offset in elements points to."""
+        if pointer in self.pointers:
+            return address_of(BufferLoad(self.pointers[pointer], (const(0) if offset is None else offset,)))
+        if isinstance(pointer, Call) and pointer.op == "tir.address_of":
+            load = pointer.args[0]
+            at = load.indices[0] if offset is None else load.indices[0] + offset
+            return address_of(load.replace(indices=(at,)))
+        raise ValueError(f"{self.func.title}: {pointer} is the data of no buffer")
+
+    def op_ptx_cp_async(self, *args):
+        """(to, from, bytes[, condition]), or (to, offset, from, offset, bytes[, condition]) as TVM has it."""
+        if len(args) >= 5:
+            args = (self.address(*args[:2]), self.address(*args[2:4]), *args[4:])
+        to, source, size, *condition = args
+        read = size
+        for c in condition:
+            read = Call("int32", "tir.if_then_else", (c, size, const(0)))
+        return call_extern("void", f"ingot_cp_async{size.value}", to, source, read)
+
+    def op_ptx_commit_group(self):
+        return call_extern("void", "ingot_cp_async_commit")
+
+    def op_ptx_wait_group(self, pending):
+        return call_extern("void", "ingot_cp_async_wait", pending)
+
+
+__all__ = ["FragmentError", "infer_fragment", "lower_device_ops"]

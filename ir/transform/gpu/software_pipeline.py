@@ -1,0 +1,346 @@
+"""InjectSoftwarePipeline and InjectDoubleBuffer: a loop works on what earlier iterations have fetched.
+
+    for k, annotated with stages [0, 1] and order [0, 1]:
+        copy(k)
+        work(k)
+becomes
+    copy(0)
+    for k in range(n - 1):
+        copy(k + 1)
+        work(k)
+    work(n - 1)
+where what `copy` fills has a version for each iteration whose values are alive, along a new first dimension.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...arith import Analyzer
+from ...expr import Call, IntImm, Max, Range, Var, const, is_const_int
+from ...names import unique_name
+from ...node import collect
+from ...tir.buffer import decl_buffer
+from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, ORDER, STAGES
+from ...tir.region import access_regions
+from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, IfThenElse, SeqStmt,
+                         seq)
+from ..copies import Fresh
+from ..walk import StmtMutator, blocks, without
+from .barriers import ASYNC_SCOPE
+
+COMMIT, WAIT = "tir.ptx_commit_group", "tir.ptx_wait_group"
+
+
+class PipelineError(ValueError):
+    """Annotations of a loop that no pipeline can follow."""
+
+
+def inject_double_buffer(func):
+    """Requires opaque blocks. Ensures that no block says `double_buffer_scope`: the loop around the statement that
+    fills such a buffer is annotated to fill it one iteration ahead."""
+    if not any(DOUBLE_BUFFER in block.annotations for block in blocks(func.body)):
+        return func
+    return func.replace(body=_DoubleBuffer().visit(func.body))
+
+
+class _DoubleBuffer(StmtMutator):
+    def visit_For(self, loop):
+        _, children = _statements_in(loop.body)
+        ahead = [_fills_twice(child) for child in children]
+        loop = loop.replace(body=self.visit(loop.body))
+        if not any(ahead) or all(ahead) or STAGES in loop.annotations or loop.kind not in ("serial", "unrolled"):
+            return loop
+        stages = tuple(0 if a else 1 for a in ahead)
+        order = sorted(range(len(stages)), key=stages.__getitem__)
+        places = tuple(order.index(n) for n in range(len(stages)))
+        return loop.replace(annotations={**loop.annotations, STAGES: stages, ORDER: places})
+
+    def visit_Block(self, block):
+        return without(super().visit_Block(block), DOUBLE_BUFFER)
+
+
+def _fills_twice(stmt):
+    """Whether a statement has a block that fills a double buffer, in no loop that hands it on already."""
+    return any(DOUBLE_BUFFER in block.annotations and block.writes for block in blocks(stmt))
+
+
+def inject_software_pipeline(func, is_async=True):
+    """Requires opaque blocks. Ensures that no loop says `software_pipeline_...`: its statements run in the stages and
+    the order that it says. is_async: whether stages that it calls asynchronous are copied by cp.async, in groups, of
+    which statements wait for what they read; else they are as the others.
+
+    Raises PipelineError where an order would use values before they are there.
+    """
+    if not any(STAGES in loop.annotations or ORDER in loop.annotations for loop in collect(func.body, For)):
+        return func
+    return func.replace(body=_Inject(func, is_async).visit(func.body))
+
+
+class _Inject(StmtMutator):
+    def __init__(self, func, is_async):
+        self.func, self.is_async = func, is_async
+        self.names = {block.name_hint for block in blocks(func.body)}
+
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        if STAGES not in loop.annotations and ORDER not in loop.annotations:
+            return loop
+        return _Pipeline(loop, self.func, self.is_async, self.names).build()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A statement of the loop: where it stands in it, its stage, its place in a turn, what it reads and writes, and
+    whether its copies are asynchronous."""
+
+    stmt: object
+    place: int
+    stage: int
+    order: int
+    reads: frozenset
+    writes: frozenset
+    is_async: bool = False
+
+
+class _Pipeline:
+    """One loop. A turn t runs a statement of stage s for iteration t - s, where there is such an iteration."""
+
+    def __init__(self, loop, func, is_async, names):
+        self.loop, self.func, self.an = loop, func, Analyzer()
+        self.names, self.copied = names, set()  # names of blocks; ids of those that stand in a turn already
+        self.allocs, children = _statements_in(loop.body)
+        self.parts = self._parts(children, is_async)
+        self.turn = sorted(self.parts, key=lambda p: p.order)
+        self.last = max(p.stage for p in self.parts)
+        self.extent = loop.extent.value if isinstance(loop.extent, IntImm) else None
+        self.groups = self._groups()
+        self._check()
+        self.versions = {id(b): self._versioned(b) for b in self.allocs}
+        self.data = {b.data: self.versions[id(b)][0].data for b in self.allocs if b.data is not None}
+
+    def fail(self, what):
+        raise PipelineError(f"{self.func.title}: software pipeline of loop {self.loop.loop_var.name}: {what}")
+
+    def _parts(self, children, is_async):
+        stages, order = (_numbers(self.loop.annotations.get(key)) for key in (STAGES, ORDER))
+        late = _numbers(self.loop.annotations.get(ASYNC_STAGES, ())) if is_async else ()
+        if stages is None or order is None:
+            self.fail(f"{STAGES} and {ORDER} go together")
+        if not len(stages) == len(order) == len(children):
+            self.fail(f"it has {len(children)} statements, {STAGES} tells of {len(stages)}, {ORDER} of {len(order)}")
+        if sorted(order) != list(range(len(order))):
+            self.fail(f"{ORDER} {list(order)} does not give each statement a place from 0 to {len(order) - 1}")
+        if min(stages) < 0:
+            self.fail(f"{STAGES} {list(stages)} has a negative stage")
+        least = min(stages)
+        return [_Part(child, n, stage - least, place, *_touched(child), stage in late and _fetches(child))
+                for n, (child, stage, place) in enumerate(zip(children, stages, order))]
+
+    def _check(self):
+        own = set(map(id, self.allocs))
+        for a in self.parts:
+            for b in self.parts[a.place + 1:]:
+                for key in (a.writes & (b.reads | b.writes)) | (a.reads & b.writes):
+                    early = b.stage < a.stage or b.stage == a.stage and b.order < a.order
+                    if early or key not in own and a.stage != b.stage:
+                        name = next(x.name for x in _buffers(self.loop.body) if id(x) == key)
+                        self.fail(f"statement {b.place} would run before statement {a.place} is done with {name}"
+                                  if early else f"statements {a.place} and {b.place} of different stages hand on "
+                                                f"{name}, which is allocated outside of the loop")
+
+    # ------------------------------------------------------------ versions
+
+    def _versioned(self, buffer):
+        """(the buffer with a version per iteration that is alive at once, how many): the buffer itself where one is."""
+        key = id(buffer)
+        first = [p for p in self.parts if key in p.writes]
+        used = [p for p in self.parts if key in p.reads | p.writes]
+        if not first or not used:
+            return buffer, 1
+        begins, ends = min(p.stage for p in first), max(p.stage for p in used)
+        count = ends - begins + 1
+        if count == 2 and all(r.order < w.order for r in used if r.stage == ends for w in first if w.stage == begins):
+            count = 1  # each turn reads the last time before it writes
+        if count == 1:
+            return buffer, 1
+        strides = buffer.strides and (buffer.strides[0] * buffer.shape[0], *buffer.strides)
+        shape = (const(count, buffer.shape[0].dtype) if buffer.shape else const(count), *buffer.shape)
+        return decl_buffer(shape, buffer.dtype, buffer.name, buffer.scope, strides,
+                           data_alignment=buffer.data_alignment), count
+
+    # ------------------------------------------------------------ groups of asynchronous copies
+
+    def _groups(self):
+        """The parts in groups: runs of neighbours in a turn whose copies are of one asynchronous stage."""
+        groups = []
+        for p in self.turn:
+            last = groups[-1][-1] if groups else None
+            if p.is_async and last is not None and last.order == p.order - 1 and last.stage == p.stage:
+                groups[-1].append(p)
+            elif p.is_async:
+                groups.append([p])
+        return groups
+
+    def _exists(self, stage, turn):
+        """Whether a stage has an iteration in a turn, a number. Where the extent is no number, groups are committed in
+        every turn, empty ones too."""
+        return self.extent is None or 0 <= turn - stage < self.extent
+
+    def _pending(self, part, turn, waited):
+        """How many groups may be under way when a part begins in a turn, and the last one that it waits for; None where
+        it waits for none that `waited` does not cover."""
+        wanted = None
+        for g in self.groups:
+            producer = next((p for p in g if p.writes & part.reads), None)
+            if producer is not None:
+                made = turn - part.stage + producer.stage, g[-1].order
+                wanted = made if wanted is None else max(wanted, made)
+        if wanted is None or waited is not None and wanted <= waited:
+            return None
+        count = 0
+        for t in range(wanted[0], turn + 1):
+            for g in self.groups:
+                at = t, g[-1].order
+                if wanted < at < (turn, part.order) and self._exists(g[0].stage, t):
+                    count += 1
+        return count, wanted
+
+    # ------------------------------------------------------------ statements
+
+    def build(self):
+        loop, last, extent = self.loop, self.last, self.loop.extent
+        dtype = loop.loop_var.dtype
+        known = self.extent is not None
+        out = [self._turn(t, const(t, dtype)) for t in range(last)]
+        if not known or self.extent > last:
+            rest = const(self.extent - last, dtype) if known else self.an.simplify(Max(extent - last, const(0, dtype)))
+            var = Var(loop.loop_var.name, dtype)
+            body = self._turn(last, var + last, steady=True)
+            kept = without(loop, STAGES, ORDER, ASYNC_STAGES)
+            out.append(kept.replace(loop_var=var, min=const(0, dtype), extent=rest, body=body))
+        if known:
+            out += [self._turn(t, const(t, dtype)) for t in range(max(last, self.extent), self.extent + last)]
+        else:
+            out += [self._last_turn(k) for k in range(last)]
+        body = seq(*out)
+        allocs = tuple(self.versions[id(b)][0] for b in self.allocs)
+        if not allocs:
+            return body
+        reads, writes = access_regions(body, exclude=allocs)
+        name = unique_name(f"{loop.loop_var.name}_pipeline", self.names)
+        block = Block((), reads, writes, name, allocs, (), {}, None, body)
+        return BlockRealize((), const(True), block)
+
+    def _last_turn(self, k):
+        """Turn extent + k of a loop whose extent is no number; before that, the first turns have done it all."""
+        dtype, extent = self.loop.loop_var.dtype, self.loop.extent
+        body = self._turn(None, extent + k, ends=k)
+        return IfThenElse(extent + k >= const(self.last, dtype), body)
+
+    def _turn(self, number, t, steady=False, ends=None):
+        """The statements of a turn. number: which one it is, for a steady one the first of its kind; t: its expression;
+        ends: how many iterations it is behind the last one, where the extent is no number."""
+        out, waited = [], None
+        at = self.last + (ends or 0) if number is None else number  # any turn, where each commits its groups
+        for p in self.turn:
+            runs = p.stage > ends if ends is not None else steady or (
+                p.stage <= number and (self.extent is None or number - p.stage < self.extent))
+            group = next((g for g in self.groups if p in g), None)
+            if runs:
+                pending = self._pending(p, at, waited)
+                if pending is not None:
+                    out.append(Evaluate(Call("void", WAIT, (const(pending[0]),))))
+                    waited = pending[1]
+                first = None if steady or ends is not None else number
+                out.append(self._copy(p, self.an.simplify(t - p.stage), first))
+            if group is not None and group[-1] is p and (runs or self.extent is None):
+                out.append(Evaluate(Call("void", COMMIT, ())))
+        return seq(*out)
+
+    def _copy(self, part, iteration, number):
+        """A part for one iteration, counted from 0."""
+        loop = self.loop
+        value = iteration if is_const_int(loop.min, 0) else self.an.simplify(loop.min + iteration)
+        stmt = _Turn({loop.loop_var: value, **self.data}, self, iteration).visit(part.stmt)
+        if part.is_async:
+            stmt = AttrStmt(const(0), ASYNC_SCOPE, const(1), stmt)
+        if self.extent is None and number is not None:  # one of the first turns, of which there may be fewer
+            stmt = IfThenElse(iteration < loop.extent, stmt)
+        return stmt
+
+
+class _Turn(Fresh):
+    """A part for one iteration: what it defines is its own, and buffers are their versions of that iteration."""
+
+    def __init__(self, values, pipeline, iteration):
+        super().__init__(values)
+        self.pipeline, self.iteration = pipeline, iteration
+
+    def version(self, buffer):
+        """(the buffer with versions, the one of this iteration); None where a buffer has one alone."""
+        new, count = self.pipeline.versions.get(id(buffer), (None, 1))
+        return None if count == 1 else (new, self.pipeline.an.simplify(self.iteration % count))
+
+    def visit_Block(self, block):
+        names, copied = self.pipeline.names, self.pipeline.copied
+        name = unique_name(block.name_hint, names) if id(block) in copied else block.name_hint
+        copied.add(id(block))
+        return super().visit_Block(block).replace(name_hint=name)
+
+    def _access(self, n):
+        found = self.version(n.buffer)
+        n = super()._access(n)
+        return n if found is None else n.replace(buffer=found[0], indices=(found[1], *n.indices))
+
+    visit_BufferLoad = visit_BufferStore = _access
+
+    def visit_BufferRegion(self, r):
+        found = self.version(r.buffer)
+        r = super()._access(r)
+        if found is None:
+            return r
+        one = Range.from_min_extent(found[1], const(1, found[1].dtype))
+        return r.replace(buffer=found[0], region=(one, *r.region))
+
+
+# ---------------------------------------------------------------- statements of a loop
+
+def _statements_in(body):
+    """(buffers that a loop's body allocates, its statements)."""
+    allocs = []
+    while isinstance(body, BlockRealize) and is_const_int(body.predicate, 1) and not (
+            body.block.iter_vars or body.block.match_buffers or body.block.init) and (
+            body.block.alloc_buffers or isinstance(body.block.body, (SeqStmt, BlockRealize))):
+        allocs += body.block.alloc_buffers
+        body = body.block.body
+    return allocs, body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _numbers(values):
+    return None if values is None else tuple(map(int, values))
+
+
+def _buffers(stmt):
+    yield from (n.buffer for n in collect(stmt, (BufferLoad, BufferStore)))
+    for block in blocks(stmt):
+        yield from (r.buffer for r in (*block.reads, *block.writes))
+
+
+def _fetches(stmt):
+    """Whether a statement fills shared memory, and from elsewhere: what cp.async can do."""
+    read, written = ({n.buffer.scope for n in collect(stmt, kind)} for kind in (BufferLoad, BufferStore))
+    return bool(written) and all(s.startswith("shared") for s in written) and not any(
+        s.startswith("shared") for s in read)
+
+
+def _touched(stmt):
+    """(ids of the buffers that a statement reads, of those that it writes), by accesses and by what blocks state, whose
+    calls may touch more."""
+    found = list(blocks(stmt))
+    opaque = [b for b in found if b.match_buffers or collect(b.body, Call)]
+    reads = {id(n.buffer) for n in collect(stmt, BufferLoad)} | {id(r.buffer) for b in opaque for r in b.reads}
+    writes = {id(n.buffer) for n in collect(stmt, BufferStore)} | {id(r.buffer) for b in opaque for r in b.writes}
+    return frozenset(reads), frozenset(writes)
+
+
+__all__ = ["PipelineError", "inject_double_buffer", "inject_software_pipeline"]

@@ -1,0 +1,146 @@
+"""InjectVirtualThread: loops bound to "vthread" become innermost loops, whose iterations share what none of them
+changes."""
+from __future__ import annotations
+
+from ...expr import Call, IntImm, Var, const, free_vars, substitute
+from ...node import Mutator, collect
+from ...tir.stmt import (
+    BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, for_, seq)
+from ..walk import StmtMutator
+from .threads import is_bound
+
+MOST_COPIES = 16  # iterations that are unrolled
+
+
+def inject_virtual_thread(func):
+    """Requires no blocks and shaped buffers. Ensures that no loop is bound to "vthread": its iterations, of which none uses what another
+    one wrote, run one after the other around each statement that depends on them. Other statements run once for all.
+    Buffers that are declared inside and differ between iterations get a dimension. A loop without a constant extent
+    becomes a serial one where it is.
+    """
+    return func.replace(body=_Inject().visit(func.body))
+
+
+class _Inject(StmtMutator):
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        if not is_bound(loop, "vthread"):
+            return loop
+        if not isinstance(loop.extent, IntImm):
+            return loop.replace(kind="serial", thread_binding=None)
+        differing = _Differing(loop)
+        return _Sink(loop, differing).visit(differing.expanded(loop.body))
+
+
+class _Differing:
+    """What differs between the iterations of a loop: variables, and buffers declared inside."""
+
+    def __init__(self, loop):
+        self.loop, self.variables = loop, {loop.loop_var}
+        self.inside = {d.buffer for d in collect(loop.body, DeclBuffer)}
+        self.buffers, size = set(), -1
+        while size != len(self.variables) + len(self.buffers):
+            size = len(self.variables) + len(self.buffers)
+            self._find(loop.body, False)
+
+    def differs(self, *values):
+        """Whether expressions do."""
+        return not self.variables.isdisjoint(free_vars(values)) or any(
+            load.buffer in self.buffers for load in collect(values, BufferLoad))
+
+    def _find(self, stmt, under):
+        """Note what a statement makes differ. under: what decides how often it runs does."""
+        if isinstance(stmt, SeqStmt):
+            for s in stmt.seq:
+                self._find(s, under)
+        elif isinstance(stmt, BufferStore):
+            if under or self.differs(stmt.value, stmt.indices):
+                self.buffers |= {stmt.buffer} & self.inside
+        elif isinstance(stmt, Evaluate):
+            if under or self.differs(stmt.value):
+                self.buffers |= {load.buffer for call in collect(stmt.value, Call) if call.op == "tir.address_of"
+                                 for load in call.args} & self.inside
+        elif isinstance(stmt, For):
+            if self.differs(stmt.min, stmt.extent):
+                self.variables.add(stmt.loop_var)
+            self._find(stmt.body, under or self.differs(stmt.min, stmt.extent))
+        elif isinstance(stmt, LetStmt):
+            if self.differs(stmt.value):
+                self.variables.add(stmt.var)
+            self._find(stmt.body, under)
+        elif isinstance(stmt, (IfThenElse, While)):
+            under = under or self.differs(stmt.condition)
+            for case in (stmt.body,) if isinstance(stmt, While) else filter(None, (stmt.then_case, stmt.else_case)):
+                self._find(case, under)
+        else:
+            self._find(stmt.body, under)
+
+    def expanded(self, stmt):
+        """A statement in which buffers that differ have a first dimension more, for the loop's iterations."""
+        new, self.buffers = {b: self._expanded(b) for b in self.buffers}, set()
+        self.buffers.update(new.values())
+        return _Expand(new, self.loop.loop_var - self.loop.min).visit(stmt)
+
+    def _expanded(self, b):
+        strides = (b.strides[0] * b.shape[0], *b.strides) if b.strides else ()
+        return b.replace(shape=(const(self.loop.extent.value, b.shape[0].dtype), *b.shape), strides=strides)
+
+
+class _Expand(Mutator):
+    def __init__(self, new, index):
+        self.new, self.index = new, index
+
+    def visit_DeclBuffer(self, decl):
+        return decl.replace(buffer=self.new.get(decl.buffer, decl.buffer), body=self.visit(decl.body))
+
+    def _access(self, node):
+        node = self.generic_visit(node)
+        if node.buffer not in self.new:
+            return node
+        return node.replace(buffer=self.new[node.buffer], indices=(self.index, *node.indices))
+
+    visit_BufferLoad = visit_BufferStore = _access
+
+
+class _Sink(StmtMutator):
+    """Puts the loop around the statements that depend on it."""
+
+    def __init__(self, loop, differing):
+        self.loop, self.differing = loop, differing
+
+    def _depends(self, root):
+        return not self.differing.variables.isdisjoint(free_vars(root)) or any(
+            a.buffer in self.differing.buffers for a in collect(root, (BufferLoad, BufferStore)))
+
+    def around(self, stmt):
+        """The loop around a statement, with a variable of its own."""
+        if not self._depends(stmt):
+            return stmt
+        v, count = Var(self.loop.loop_var.name, self.loop.loop_var.dtype), self.loop.extent.value
+        kind = "unrolled" if count <= MOST_COPIES else "serial"
+        return for_(v, count, substitute(stmt, {self.loop.loop_var: v}), kind, self.loop.min, self.loop.annotations)
+
+    visit_BufferStore = visit_Evaluate = around
+
+    def visit_SeqStmt(self, s):
+        """Stores side by side are in one loop."""
+        out, run = [], []
+        for child in s.seq:
+            leaf = isinstance(child, (BufferStore, Evaluate)) and self._depends(child)
+            if not leaf and run:
+                out.append(self.around(seq(*run)))
+                run = []
+            run.append(child) if leaf else out.append(self.visit(child))
+        return seq(*out, *([self.around(seq(*run))] if run else []))
+
+    def _if_alike(*names):
+        """Go inside of a statement whose own expressions do not depend on the loop."""
+        def visit(self, stmt):
+            if any(self._depends(getattr(stmt, name)) for name in names):
+                return self.around(stmt)
+            return getattr(StmtMutator, f"visit_{type(stmt).__name__}")(self, stmt)
+        return visit
+
+    visit_For = _if_alike("min", "extent")
+    visit_LetStmt = visit_AttrStmt = _if_alike("value")
+    visit_IfThenElse = visit_While = visit_AssertStmt = _if_alike("condition")

@@ -1,0 +1,10 @@
+    CUDA(cudaGraphExecDestroy(executable));
+    CUDA(cudaGraphDestroy(graph));
+    CUDA(cudaStreamDestroy(stream));
+[% for t in inputs + outputs %]
+    CUDA(cudaFree(device.[[ t.name ]]));
+[% endfor %]
+[% if weights == "file" %]
+    CUDA(cudaFree(weights));
+[% endif %]
+    CUDA(cudaFree(arena));

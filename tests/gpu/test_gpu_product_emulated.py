@@ -1,0 +1,57 @@
+"""Folders for CUDA as they are, built against the emulator: self-test, example and error paths run."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from emulated import EMU, MISSING, build_library, run_folder
+from folders import folder_of
+from networks import attention_net, conv_net, embedding_net, recurrent_net, with_symbolic_batch
+
+sys.path.append(str(Path(__file__).parents[1] / "codegen"))
+from test_cuda_program import ERRORS, REFUSED, with_weights  # noqa: E402 - a program made by hand
+
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+NETWORKS = {"conv_net": conv_net, "embedding_net": embedding_net, "recurrent_net": recurrent_net, "any_batch": lambda: with_symbolic_batch(conv_net()),
+            "any_length": attention_net}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_self_test_passes_plain_and_as_a_graph(name, tmp_path):
+    folder_of(NETWORKS[name](), tmp_path / name, name)
+    done = run_folder(tmp_path / name, "down late" if name == "conv_net" else "up")
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
+    assert "WRONG" not in done.stdout and "differ" not in done.stdout
+
+
+@pytest.mark.parametrize("weights", ["file", "array"])
+def test_weights_are_given_or_words(weights, tmp_path, monkeypatch):
+    folder_of(conv_net(), tmp_path / "net", "conv_net", weights=weights)
+    if weights == "array":  # so is what the self-test compares with
+        (tmp_path / "net" / "selftest_data.c").rename(tmp_path / "net" / "data.c")
+    monkeypatch.chdir(tmp_path / "net")  # where the self-test reads the file
+    done = run_folder(tmp_path / "net")
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_example_runs_plain_and_as_a_graph(tmp_path):
+    folder_of(with_symbolic_batch(conv_net()), tmp_path / "net", "example_net")
+    done = run_folder(tmp_path / "net", program="example")
+    assert done.returncode == 0 and "as a graph" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_device_without_code_is_refused(tmp_path, monkeypatch):
+    folder_of(embedding_net(), tmp_path / "net", "rows")
+    monkeypatch.setenv("EMU_NO_IMAGE", "1")
+    done = run_folder(tmp_path / "net")
+    assert done.returncode == 1 and "rows: " in done.stderr and "209" in done.stderr, done.stderr  # its code
+
+
+def test_init_refuses_what_does_not_fit(tmp_path):
+    with_weights().write(tmp_path / "tree")
+    (tmp_path / "tree" / "errors.c").write_text(ERRORS)
+    library = build_library(tmp_path / "tree", tmp_path / "tree.so")
+    subprocess.run(["cc", "-std=c99", "-I", EMU / "include", "errors.c", library, "-o", "errors"],
+                   cwd=tmp_path / "tree", check=True)
+    found = subprocess.run(["./errors"], cwd=tmp_path / "tree", capture_output=True, text=True).stdout.split()
+    assert [*map(int, found)][:len(REFUSED)] == REFUSED
