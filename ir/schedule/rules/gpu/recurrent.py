@@ -34,8 +34,8 @@ def _steps(block):
 def _apply(sch, plan, target):
     for nest in nests(sch):
         block = sch.get(nest[0])
-        if len(nest) == 1 and _steps(block) and _bytes(block) <= MOST_BYTES:
-            _share_steps(sch, nest)
+        if len(nest) == 1 and _steps(block) and _bytes(block) <= min(MOST_BYTES, target.launch.shared_bytes):
+            _share_steps(sch, nest, min(THREADS, target.launch.max_threads))
         else:
             bind_nest(sch, nest)
     keep_own(sch)
@@ -46,7 +46,7 @@ def _bytes(block):
     return sum(prod(n.value for n in b.shape) * b.dtype.bytes for b in block.alloc_buffers)
 
 
-def _share_steps(sch, nest):
+def _share_steps(sch, nest, threads):
     outer = shared_loops(sch, nest)
     if outer:
         sch.bind(sch.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.x")
@@ -60,7 +60,7 @@ def _share_steps(sch, nest):
                 sch.set_scope(sch.get_block(block.name_hint), index, "shared")
     for name in [b.name_hint for b in collect(sch.get(nest[0]).body, Block)]:
         block = sch.get_block(name)
-        share_loops(sch, _spatial(sch, block), THREADS)
+        share_loops(sch, _spatial(sch, block), threads)
 
 
 def _spatial(sch, block):
