@@ -74,9 +74,10 @@ class DeviceModule:
 
     def _render(self, launches):
         title = textwrap.fill(c_comment(", ".join(f.name for f in self.functions)), 100, subsequent_indent=" * ")
+        own = ["ingot.h"] if self.target.kind == "cuda" else []
         return render(TEMPLATES[self.target.kind], title=title, version=VERSION, target=self.target.name,
                       kernels=self.kernels, launches=launches, single=False, imports=imports_of(self.kernels),
-                      **includes_of(self._uses(), "ingot.h"))
+                      **includes_of(self._uses(), *own))
 
 
 def make_device_module(functions, target, entry=""):
@@ -109,7 +110,13 @@ def _with_dims(name, func):
                              "for; match a buffer to it")
     dims = {id(v): v for x in signature_of(func) if isinstance(x, Buffer) for v in free_vars(x.shape)}
     missing = tuple(v for k, v in dims.items() if k not in set(map(id, func.params)))
-    return func.replace(params=(*func.params, *missing))
+    func = func.replace(params=(*func.params, *missing))
+    return func if func.attrs.get("origin") else func.with_attr("shapes", f"{name}: {_parameters(signature_of(func))}")
+
+
+def _parameters(signature):
+    return ", ".join(f"{x.name} {x.dtype}" + (f"[{', '.join(map(str, x.shape))}]" if isinstance(x, Buffer) else "")
+                     for x in signature)
 
 
 def _require_bound(name, launch):
@@ -130,15 +137,12 @@ def _included(text):
 def _host(f):
     """A function as its launches."""
     def extents(three):
-        return ", ".join(map(str, three))
+        return ", ".join(str(getattr(e, "value", e)) for e in three)
 
-    head = ", ".join(f"{x.name}: {x.dtype}[{', '.join(map(str, x.shape))}]" if isinstance(x, Buffer) else
-                     f"{x.name}: {x.dtype}" for x in f.signature)
-    lines = [f"{f.name}({head})"]
-    lines += [f"    workspace {b.name}: {b.dtype}[{', '.join(map(str, b.shape))}]" for b in f.workspace]
+    lines = [f"{f.name}({_parameters(f.signature)})", *(f"    workspace {_parameters([b])}" for b in f.workspace)]
     for symbol, k in f.launches:
         args = ", ".join(k.func.buffer_map[p].name if p in k.func.buffer_map else p.name for p in k.func.params)
-        more = f", {k.shared} bytes of shared memory" if getattr(k.shared, "value", 1) else ""
+        more = f", {k.shared.value} bytes of shared memory" if k.shared.value else ""
         lines.append(f"    launch {symbol}({args}) on blocks ({extents(k.grid)}) of threads ({extents(k.block)}){more}")
     return "\n".join(lines)
 

@@ -48,8 +48,7 @@ OPENCL = Dialect(
     threads={f"{tag}.{axis}": f"(int){function}({n})" for tag, function in (
         ("blockIdx", "get_group_id"), ("threadIdx", "get_local_id")) for n, axis in enumerate("xyz")},
     barriers={"shared": "barrier(CLK_LOCAL_MEM_FENCE)", "shared.dyn": "barrier(CLK_LOCAL_MEM_FENCE)",
-              "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
-              "warp": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"},
+              **dict.fromkeys(("global", "warp"), "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)")},
     reserved=_KEYWORDS)
 
 _OPERATORS = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE),

@@ -44,9 +44,18 @@ class Digits:
             if atom.kind == OPAQUE and isinstance(atom.expr, Cast) and atom.expr.value.dtype in INDEX_TYPES:
                 inner = self._form(atom.expr.value)
                 low, high = linear_bound(self.an, inner)
-                if atom.dtype.min_value() <= low and high <= atom.dtype.max_value():
+                if atom.dtype.min_value() <= low and (
+                        high <= atom.dtype.max_value() or self._is_within(inner, atom.dtype.max_value())):
                     form = self._add(self._add(form, Linear({atom: k}, 0), -1), scaled(inner, k))
         return form
+
+    def _is_within(self, form, most):
+        """Whether a quotient of loop variables is proved to be at most a number, where its bounds are symbolic."""
+        atom = single_atom(form)
+        if atom is None or atom.kind != DIV or not atom.parts[1].vars.isdisjoint(self.free):
+            return False
+        greatest = relax(self.an, atom.parts[0], True, self._limits)
+        return greatest is not None and self.an.nonnegative(self._add(scaled(atom.parts[1], most), greatest, -1))
 
     def recovered(self, values):
         """The Vars that (value, box) pairs determine.

@@ -42,6 +42,8 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "register_tile": Words(("channels", "rows", "columns")),
     "row_reduction": Words(),
     "scores": Words(("columns", "rows")),
+    "stepwise": Words(),
+    "transpose": Words(),
     "values": Words(("columns", "rows")),
     "windows": Words(_IMAGE, "bands of {} rows", algorithms={"held": "data of a row in registers"}),
     "winograd": Words(("blocks", "channels", "planes", "tiles"), "blocks of {} rows of tiles",

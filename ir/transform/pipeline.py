@@ -86,8 +86,8 @@ class Network:
 def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
-    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels are lowered, with
-    the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
+    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
     pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
@@ -99,6 +99,7 @@ def pipeline_for(target, network=None):
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind != "c":
         given["VectorizeLoop"] = {"enable_vectorize": False}
+        given["LowerCrossThreadReduction"] = {"shuffles": kind == "cuda"}
     elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}

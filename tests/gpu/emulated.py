@@ -18,7 +18,7 @@ FLAGS = ("-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-fno-strict-aliasing", "-I"
 CACHE = Path(tempfile.gettempdir(), f"ingot-emulator-{os.getuid()}")
 KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\((\d+)\) )?(\w+)\(')
 # A kernel whose text has none of these runs its threads one after the other.
-MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingot_mma|cp_async|ingot_barrier|CAS|atomic")
+MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingot_mma|ingot_fragment|cp_async|ingot_barrier|CAS|atomic")
 
 
 def translate(text):

@@ -1,11 +1,20 @@
 """ThreadSync: barriers where threads hand elements on, and only there."""
+import random
+import textwrap
+
+import numpy as np
 import pytest
 from gpu_programs import LOOPS, check, lowered, syncs, tiled_product
 from interp import DivergenceError, RaceError, run_threads
+from test_gpu_random_schedules import PROGRAMS, random_schedule
 from tir_cases import arguments
 
 from ingot.ir.node import Mutator, collect
+from ingot.ir.script.functions import from_source
 from ingot.ir.tir.stmt import DeclBuffer, Evaluate, SeqStmt, seq
+from ingot.ir.transform.gpu.barriers import BarrierError
+from ingot.ir.transform.pipeline import lower_prim_func, pipeline_for
+from ingot.script import tir as T
 
 
 class _Drop(Mutator):
@@ -43,3 +52,131 @@ def test_a_barrier_stays_where_it_is():
     once = lowered(scheduled, *LOOPS, "ThreadSync")
     assert str(lowered(once, "ThreadSync")) == str(once)
     assert collect(once.body, SeqStmt)
+
+
+# ---------------------------------------------------------------- written by hand
+
+def synced(body, *names):
+    """The body of a kernel over x and y of 64 elements with a shared s of 128, after ThreadSync."""
+    func = from_source(f"""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        s = T.decl_buffer((128,), "float32", scope="shared")
+        for t in T.thread_binding(64, thread="threadIdx.x"):
+{textwrap.indent(textwrap.dedent(body), " " * 12)}""", {"T": T})
+    done = lowered(func, *names, "ThreadSync")
+    x = np.arange(64, dtype=np.float32)
+    outs = []
+    for backwards in (False, True):
+        outs.append(np.zeros(64, np.float32))
+        run_threads(done, x, outs[-1], backwards=backwards)
+    np.testing.assert_array_equal(*outs)
+    return done
+
+
+@pytest.mark.parametrize("body, block, warp", [
+    ("s[t] = x[t]\ny[t] = s[t]", 0, 0),                      # its own
+    ("s[t] = x[t]\ny[t] = s[63 - t]", 1, 0),
+    ("s[t] = x[t]\ny[t] = s[t // 32 * 32 + (t + 1) % 32]", 0, 1),
+    ("s[t] = x[t]\ny[t] = s[(t + 32) % 64]", 1, 0),
+    ("s[t] = x[t]\ny[t] = s[T.Cast('int32', x[t])]", 1, 0),    # nobody knows which
+    ("for k in range(3):\n    s[t] = x[t]\n    y[t] = s[63 - t]", 2, 0),
+    ("for k in range(1):\n    s[t] = x[t]\n    y[t] = s[63 - t]", 1, 0),
+    ("for k in range(3):\n    s[t] = x[t] + s[t]\ny[t] = s[63 - t]", 1, 0),
+    ("for k in range(4):\n    s[k % 2 * 64 + t] = x[t]", 0, 0),
+    ("if b == 0:\n    s[t] = x[t]\n    y[t] = s[63 - t]", 1, 0),
+    ("s[t] = x[t]\nT.evaluate(T.tvm_storage_sync('shared'))\ny[t] = s[63 - t]", 1, 0),
+    ("s[t] = x[t]\nT.evaluate(T.tvm_storage_sync('warp'))\ny[t] = s[63 - t]", 1, 1),
+    ("if t < 16:\n    s[t] = x[t]\nif t >= 48:\n    y[t] = s[t - 48]", 1, 0),
+    ("if t < 16:\n    s[t] = x[t]\nif t < 16:\n    y[t] = s[15 - t]", 0, 1),
+    ("y[t] = x[t]\nif t > 0:\n    y[t] = y[t] + x[t - 1]", 0, 0),
+])
+def test_where_barriers_stand(body, block, warp):
+    done = synced(body)
+    assert (syncs(done), syncs(done, "warp")) == (block, warp), done
+
+
+def test_two_buffers_in_turn_need_one_barrier_for_each_turn():
+    done = synced("for k in range(6):\n    s[k % 2 * 64 + t] = x[k]\n    y[t] = s[k % 2 * 64 + 63 - t]")
+    assert syncs(done) + syncs(done, "warp") == 1
+
+
+@pytest.mark.parametrize("body", [
+    "if t < 40:\n    s[t] = x[t]\n    y[t] = s[39 - t]",
+    "if t < 40:\n    for k in range(2):\n        s[t] = x[t]\n        y[t] = s[39 - t]",
+    "if t < 40:\n    s[t] = x[t]\n    y[t] = s[39 - t]\nelse:\n    y[t] = 0.0",
+    "if x[t] < 40.0:\n    s[t] = x[t]\n    y[t] = s[39 - t]",
+    "if t < 50:\n    if t < 40:\n        s[t] = x[t]\n        y[t] = s[39 - t]",
+])
+def test_conditions_move_inside_of_barriers(body):
+    assert syncs(synced(body)) >= 1
+
+
+def test_a_loop_that_threads_run_unequally_is_refused():
+    with pytest.raises(BarrierError, match="hand s on inside loop k, which they do not run equally often"):
+        synced("for k in range(t):\n    s[t] = x[t]\n    y[t] = s[63 - t]")
+
+
+def test_memory_of_one_thread_cannot_be_handed_on():
+    func = from_source("""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        r = T.decl_buffer((64,), "float32", scope="local")
+        for t in T.thread_binding(64, thread="threadIdx.x"):
+            r[t] = x[t]
+        for u in T.thread_binding(64, thread="threadIdx.x"):
+            y[u] = r[63 - u]""", {"T": T})
+    with pytest.raises(BarrierError, match=r"a thread reads r\[63 - u\], which another thread of its block computed"):
+        lowered(func, "ThreadSync")
+
+
+def test_memory_of_a_block_does_not_live_between_kernels():
+    func = from_source("""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    s = T.decl_buffer((64,), "float32", scope="shared")
+    for t in T.thread_binding(64, thread="threadIdx.x"):
+        s[t] = x[t]
+    for u in T.thread_binding(64, thread="threadIdx.x"):
+        y[u] = s[63 - u]""", {"T": T})
+    with pytest.raises(BarrierError, match='s has the scope "shared", but is used around the loops'):
+        lowered(func, "ThreadSync")
+
+
+def test_what_all_threads_would_store_one_stores():
+    text = str(synced("s[0] = x[b]\ny[t] = s[0]", "GuardRedundantStores"))
+    assert "if t == 0:" in text and text.count("tvm_storage_sync") == 1
+
+
+def test_launches_of_scripts_are_loops():
+    func = from_source("""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    b = T.launch_thread("blockIdx.x", 2)
+    t = T.launch_thread("threadIdx.x", 64)
+    s = T.decl_buffer((64,), "float32", scope="shared")
+    s[t] = x[t]
+    y[t] = s[63 - t] + T.Cast("float32", b) * 0.0""", {"T": T})
+    done = lowered(func, "UnifyThreadBinding", "ThreadSync")
+    assert "thread_binding(64" in str(done) and syncs(done) == 1
+
+
+def test_no_pass_takes_a_barrier_away():
+    done = synced("s[t] = x[t]\ny[t] = s[63 - t]")
+    assert syncs(lowered(done, "FlattenBuffer", "Simplify", "RemoveNoOp", "HoistIfThenElse", "UnrollLoop",
+                         "CommonSubexprElimTIR")) == 1
+
+
+@pytest.mark.parametrize("name, seed", [("softmax", 1), ("softmax", 20), ("conv2d", 4), ("matmul", 0),
+                                        ("two_outputs_at_once", 14), ("reduction_where", 5)])
+def test_each_barrier_of_a_random_schedule_is_needed(name, seed):
+    func = PROGRAMS[name]()
+    done = lower_prim_func(random_schedule(func, random.Random(seed)).func, pipeline_for("cuda"))
+    count = str(done).count("tvm_storage_sync")
+    for n in range(count):
+        with pytest.raises((RaceError, DivergenceError)):
+            for backwards in (False, True):
+                run_threads(done.with_body(_Drop(n).visit(done.body)), *map(np.copy, arguments(func)),
+                            backwards=backwards)

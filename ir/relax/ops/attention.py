@@ -4,7 +4,8 @@ q is [B, S, W], k and v are [B, T, W], as projections write them: head h of each
 and the head_size - 1 after, so that one product may compute all three. Or each is [B, H, S, head_size], as caches of
 keys are. The result is [B, S, heads * head_size], or with by_head [B, heads, S, head_size]. k and v have kv_heads heads
 (0: as many as q), each for as many heads of q as follow one another. mask, which is added to the scores, broadcasts to
-[B, heads, S, T]. lanes: how many keys the kernel handles at once.
+[B, heads, S, T]. lanes: how many keys the kernel handles at once. rows: how
+many queries meet blocks of keys at once, whatever the sizes are; 0: the sizes decide between that and whole scores.
 """
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def _lower(args, attrs, out):
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     groups, keys = attrs["kv_heads"] or heads, length(k)
     known = all(isinstance(n, IntImm) for n in (*out.shape[1:], keys))
-    if not known or keys.value > MOST_KEYS or length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE:
+    if attrs["rows"] or not known or keys.value > MOST_KEYS or length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE:
         return lower_blocks(args, attrs, out, LEAST)
     acc, batch, queries = sum_dtype(q.dtype), te_shape(out)[0], length(q)
     of_q, of_v = reader(q, attrs["offsets"][0], size), reader(v, attrs["offsets"][2], size, heads // groups)
@@ -159,4 +160,4 @@ def _evaluate(args, attrs):
 
 
 register("nn.attention", _infer, _lower, _evaluate, "opaque", (3, 4), heads=REQUIRED, head_size=REQUIRED,
-         offsets=(0, 0, 0), scale=1.0, lanes=16, kv_heads=0, by_head=False)
+         offsets=(0, 0, 0), scale=1.0, lanes=16, kv_heads=0, by_head=False, rows=0)

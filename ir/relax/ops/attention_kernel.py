@@ -48,8 +48,9 @@ class _Attention:
         self.batch, self.queries = _int64(self.out.shape[0]), _int64(self.q.shape[len(self.q.shape) - 2])
         self.keys = _int64(self.k.shape[len(self.k.shape) - 2])
         self.count_rows = self.queries * self.group
-        few = isinstance(self.count_rows, IntImm) and self.count_rows.value < ROWS
-        self.rows = self.count_rows.value if few else ROWS
+        most = attrs["rows"] or ROWS
+        few = isinstance(self.count_rows, IntImm) and self.count_rows.value < most
+        self.rows = self.count_rows.value if few else most
         self.once = few  # whether all rows are one tile: the keys of a block are packed where they are used
         self.vectors = -(-TILE // self.lanes)
         self.tile = self.vectors * self.lanes

@@ -5,6 +5,7 @@ products with the extents of padded, swizzled and symbolic shapes.
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ...arith import Analyzer
@@ -22,10 +23,9 @@ SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")
+_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
-_SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
 
 
 class BarrierError(ValueError):
@@ -33,7 +33,8 @@ class BarrierError(ValueError):
 
 
 def barrier(scope="shared"):
-    """The statement in which all threads of a block ("shared") or of a warp ("warp") wait for each other."""
+    """The statement in which all threads of a block wait for each other, for what lies in memory of a scope "shared" or
+    also in "global" memory, or all threads of a warp ("warp")."""
     return Evaluate(Call("int32", SYNC, (StringImm(scope),)))
 
 
@@ -124,6 +125,12 @@ class _Kernel:
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
         addressed = {b for call in collect(kernel, Call) for b in self.pointed(call)}
         self.shared = (written | addressed) - self.private
+        stores = Counter(s.buffer for s in collect(kernel, BufferStore))
+        addresses = {c.args[0] for c in collect(kernel, Call) if c.op == "tir.address_of"}
+        used = {load.buffer for load in collect(kernel, BufferLoad) if load not in addresses}.union(
+            *(self.pointed(c) for c in collect(kernel, Call) if c.op not in _TILE_STORES))
+        self.memory = "global" if any(b.scope == "global" and (b in used or stores[b] > 1)
+                                      for b in self.shared) else "shared"
         self.late = {b for attr in collect(kernel, AttrStmt) if attr.attr_key == ASYNC_SCOPE
                      for b in {s.buffer for s in collect(attr, BufferStore)}}
         self.late |= {self.pointed(c)[0] for c in collect(kernel, Call) if c.op == "tir.ptx_cp_async"}
@@ -140,6 +147,10 @@ class _Kernel:
         self.blocks = {}     # "blockIdx.x" -> its variable
         self.loops, self.ranges, self.guards, self.axes = (), {}, (), {}
         self.outer = None    # the innermost statement around that some threads skip
+
+    def barrier(self, kind):
+        """The barrier of a warp or a block; one of "global" memory, too, where threads may hand that on."""
+        return barrier("warp" if kind == IN_WARP else self.memory)
 
     # ------------------------------------------------------------ accesses
 
@@ -178,11 +189,9 @@ class _Kernel:
                 if b not in self.shared:
                     continue
                 late = call.op == "tir.ptx_cp_async"
-                if call.op in _READ_ONLY or late and n > 0:
-                    items.append(self.access(call, "read", b, None))
-                else:
-                    kinds = ("write",) if late or call.op in _TILE_STORES else ("read", "write")
-                    items += [self.access(call, kind, b, None) for kind in kinds]
+                reads = call.op not in _TILE_STORES and not (late and n == 0)
+                writes = call.op not in _READS and not (late and n > 0)
+                items += [self.access(call, kind, b, None) for kind, does in (("read", reads), ("write", writes)) if does]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -230,7 +239,7 @@ class _Kernel:
         """(stmt, summary of what was before and it), with a barrier inside where `stmt` must wait."""
         worst, bad = self.need(first.tail, summary.head)
         if worst:
-            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, self.barrier(worst)))
         return stmt, first.then(summary)
 
     # ------------------------------------------------------------ statements
@@ -247,7 +256,7 @@ class _Kernel:
             child, summary = self.visited(child)
             worst, _ = self.need(done.tail, summary.head)
             if worst:
-                out.append(barrier(_SCOPES[worst]))
+                out.append(self.barrier(worst))
                 done = done.then(_BARRIERS[worst])
             out.append(child)
             done = done.then(summary)
@@ -331,7 +340,7 @@ class _Kernel:
         around = self.touching(stmt.condition)
         worst, bad = self.need(summary.then(around).tail, around.then(summary).head)
         if worst:
-            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.outer = outer
         return stmt.replace(body=body), around.then(summary).then(around).maybe()
 
@@ -350,7 +359,7 @@ class _Kernel:
         if not is_const_int(stmt.extent, 1):
             worst, bad = self.need(summary.tail, summary.head, stmt, summary.synced)
             if worst:
-                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.loops, self.ranges, self.outer = saved
         runs = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
         return stmt.replace(body=body), around.then(summary if runs else summary.maybe())

@@ -31,6 +31,8 @@ def lower_cross_thread_reduction(func, shuffles=True):
     of a block: what these reduced on their own is joined, and the first of them stores it; where the result lies in
     scope "local", each of them does. shuffles: whether threads of a warp can hand registers on.
 
+    shuffles: whether threads of a warp may hand registers on; else all join in shared memory.
+
     Sums of floats of 16 bits and fewer are of float32. Raises ThreadReductionError where the terms of a reduction may
     not be regrouped, or where its loops run spatial and reduce iterators at once.
     """

@@ -55,10 +55,10 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     threads: the block's Threads. an: an Analyzer that knows outer loops. later: the loop of which `then` is in the next
     iteration (or in any later one, with any_later); None when both are in the same iteration of the loops around both.
     """
-    if then.kind == "arrive" or first.kind == then.kind == "read":
+    if threads.count == 1 or then.kind == "arrive" or first.kind == then.kind == "read":
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
-        return IN_BLOCK if threads.count != 1 else NOT
+        return IN_BLOCK
     if _same_thread(first, then, threads, an):
         return NOT
     if threads.count is None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from .fallback import fallback
 from .points import points
-from .recurrent import recurrent
+from .stepwise import stepwise
 from .rows import rows
 from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (recurrent, rows, points, transpose, fallback)}
+RULES = {rule.__name__: rule for rule in (stepwise, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -87,7 +87,23 @@ def bind_nest(sch, nest, threads=THREADS):
 
 
 def bind_flat(sch, loops, threads=THREADS):
-    """Fuse loops, and let their iterations run on threads, in blocks of `threads`; returns the loop over threads."""
+    """Let the iterations of nested loops run on threads, in blocks of `threads`: of all loops as one, or, where it is
+    not proved that this keeps them apart, as those over symbolic dimensions, each loop on an axis of its own."""
+    if all(isinstance(sch.get(loop).extent, IntImm) for loop in loops) or _allows(_bind_fused, sch, loops, threads):
+        _bind_fused(sch, loops, threads)
+    else:
+        _bind_apart(sch, loops, threads)
+
+
+def _allows(bind, sch, *args):
+    try:
+        bind(sch.copy(), *args)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _bind_fused(sch, loops, threads):
     flat = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     extent = sch.get(flat).extent
     if isinstance(extent, IntImm):
@@ -95,7 +111,33 @@ def bind_flat(sch, loops, threads=THREADS):
     block, thread = sch.split(flat, [None, threads])
     sch.bind(block, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")
-    return thread
+
+
+def _bind_apart(sch, loops, threads):
+    """The innermost loop on threads, or the innermost ones of constant extents; a symbolic one on the first axis of
+    blocks, which alone may be long; what finds no axis stays serial."""
+    count = 1
+    while count < len(loops) and all(isinstance(sch.get(loop).extent, IntImm) for loop in loops[-count - 1:]):
+        count += 1
+    outer, inner = list(loops[:-count]), loops[-count:]
+    flat = sch.fuse(*inner) if count > 1 else inner[0]
+    extent = sch.get(flat).extent
+    if isinstance(extent, IntImm):
+        threads = max(min(threads, extent.value), 1)
+    block, thread = sch.split(flat, [None, threads])
+    sch.bind(thread, "threadIdx.x")
+    outer.append(block)
+    first = next((loop for loop in reversed(outer) if not isinstance(sch.get(loop).extent, IntImm)), block)
+    sch.bind(first, "blockIdx.x")
+    others = [loop for loop in reversed(outer) if loop is not first and _is_short(sch, loop)]
+    for loop, axis in zip(others, ("blockIdx.y", "blockIdx.z")):
+        sch.bind(loop, axis)
+
+
+def _is_short(sch, loop):
+    """Whether a loop fits the second and third axes of a grid."""
+    extent = sch.get(loop).extent
+    return isinstance(extent, IntImm) and 1 < extent.value < 1 << 16
 
 
 def share_loops(sch, loops, threads, axis="threadIdx.x"):

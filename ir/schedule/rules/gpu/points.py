@@ -63,6 +63,8 @@ def _apply(sch, output, plan, target):
     if [sch.get(loop) for loop in order] != [sch.get(loop) for loop in loops]:
         sch.reorder(*order)
     stages = move_stages(sch, output, order[len(shared) - 1])
+    if not all(_is_one_value(sch, block, len(shared)) for block in stages):
+        return False
     parts = plan.parts or 1
     bind_flat(sch, order[:len(shared)], COLUMNS if parts > 1 else THREADS)
     if parts > 1:
@@ -73,6 +75,13 @@ def _apply(sch, output, plan, target):
     keep_own(sch)
     serial_reductions(sch)
     return True
+
+
+def _is_one_value(sch, block, depth):
+    """Whether a stage makes one value for each iteration of the first loops: an array of them is better shared."""
+    reducing = {sch.get(loop).loop_var for loop in reduction_loops(sch, block)}
+    return all(sch.get(loop).loop_var in reducing or static(sch.get(loop).extent) == 1
+               for loop in sch.get_loops(block)[depth:])
 
 
 def result_of(sch, output):
