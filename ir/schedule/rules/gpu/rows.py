@@ -26,7 +26,7 @@ class Rows(Kernel):
     rule = "rows"
 
     def candidates(self, target):
-        for threads in (32, 64, 128, 256, 512, 1024):
+        for threads in (n for n in (32, 64, 128, 256, 512, 1024) if n <= target.launch.max_threads):
             yield Plan(self.rule, "warp" if threads == WARP else "block", turn=threads,
                        block=self._rows_of(threads, target))
 
