@@ -6,6 +6,8 @@ results alone. Inputs and outputs of the network stay as they are.
 """
 from __future__ import annotations
 
+import numpy as np
+
 from ..dtype import DataType
 from ..names import Names, unique_name
 from ..relax.block_builder import call_op
@@ -87,9 +89,15 @@ class _Casts:
             return self._wide(value) if id(value) in self.forms else value
         if isinstance(value, Constant):
             if id(value) not in self.constants:
-                self.constants[id(value)] = Constant(value.data.astype(self.dtype.numpy), value.name)
+                self.constants[id(value)] = Constant(self._rounded(np.asarray(value.data)), value.name)
             return self.constants[id(value)]
         return self._form(value, self.dtype)
+
+    def _rounded(self, data):
+        """An array in the dtype; finite numbers beyond its range become its largest ones: masks of attention are as
+        small as float32 has them, and a row of -inf would be no number."""
+        held = np.where(np.isfinite(data), np.clip(data, *self.dtype.finite_range()), data)
+        return held.astype(self.dtype.numpy)
 
     def _wide(self, value):
         """A value in its own dtype."""
