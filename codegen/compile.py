@@ -48,7 +48,6 @@ from .target import BYTE_ORDERS, Target
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
-CAST = "ToMixedPrecision"  # the pass that makes it so: products of such numbers, sums of float32
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -143,11 +142,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
-    if options.dtype != FLOAT32:
-        if CAST not in RELAX:
-            raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
-        passes = [RELAX[CAST](options.dtype), *passes]
+    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype)
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 

@@ -46,6 +46,7 @@ from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
+from .mixed_precision import to_mixed_precision
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -69,6 +70,7 @@ from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
+from .to_mixed_precision import to_mixed_precision
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -264,7 +266,9 @@ RELAX = _rows(
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
+    ("ToMixedPrecision", _graph, to_mixed_precision, "plain layouts"),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
+    ("ToMixedPrecision", _graph, to_mixed_precision),
     ("KeepShares", _graph, keep_shares, "", "", 1),
     ("WidenImages", _graph, widen_images, "folded constants", "", 2),
     ("SliceEarly", _graph, slice_early, "", "", 1),

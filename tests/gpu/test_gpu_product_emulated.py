@@ -24,6 +24,13 @@ def test_the_self_test_passes_plain_and_as_a_graph(name, tmp_path):
     assert "WRONG" not in done.stdout and "differ" not in done.stdout
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_self_test_of_a_network_in_small_floats_passes(dtype, tmp_path):
+    folder_of(conv_net(), tmp_path / "net", "conv_net", dtype=dtype)
+    done = run_folder(tmp_path / "net")
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("weights", ["file", "array"])
 def test_weights_are_given_or_words(weights, tmp_path, monkeypatch):
     folder_of(conv_net(), tmp_path / "net", "conv_net", weights=weights)
