@@ -147,7 +147,8 @@ def optimize(mod, options):
     if options.dtype != FLOAT32:
         if CAST not in RELAX:
             raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
-        passes = [RELAX[CAST](options.dtype), *passes]
+        folded = [n + 1 for n, p in enumerate(passes) if p.info.name == "FoldBatchnormToConv2D"]  # in float32
+        passes.insert((folded or [0])[-1], RELAX[CAST](options.dtype))
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 

@@ -81,8 +81,8 @@ class DeviceModule:
 
 
 def make_device_module(functions, target, entry=""):
-    """The DeviceModule of {name: lowered PrimFunc}. Raises LaunchError, EntryError, and the printer's errors; ValueError
-    for a function with statements outside of bound loops."""
+    """The DeviceModule of {name: lowered PrimFunc}. Raises LaunchError, EntryError, and the printer's errors;
+    ValueError for a function with statements outside of bound loops."""
     made, kernels, taken = [], [], set()
     for name, func in functions.items():
         func = _with_dims(name, func)
@@ -126,8 +126,8 @@ def _require_bound(name, launch):
     if not axes & {*GRID, *BLOCK}:
         loop = next((s.loop_var.name for s in stmts if isinstance(s, For)), None)
         what = f"loop {loop}" if loop else "a statement"
-        raise ValueError(f"{name}: {what} is bound to no threads, and would run on one thread of the device; bind loops "
-                         'to "blockIdx.x" and "threadIdx.x" (sch.bind, or s[...].bind)')
+        raise ValueError(f"{name}: {what} is bound to no threads, and would run on one thread of the device; bind "
+                         'loops to "blockIdx.x" and "threadIdx.x" (sch.bind, or s[...].bind)')
 
 
 def _included(text):

@@ -19,8 +19,6 @@ MICRO_KERNELS = {
     "ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
     "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
     "ingot_tiles_slices": MicroKernel("ingot_tiles.h", writes=(0,)),
-    **{f"ingot_cp_async{size}": MicroKernel("ingot_cuda.h", writes=(0,)) for size in (4, 8, 16)},
-    **{f"ingot_cp_async_{name}": MicroKernel("ingot_cuda.h") for name in ("commit", "wait")},
     **{f"ingot_fragment_{name}": MicroKernel("ingot_fragment.h", writes=(0,)) for name in (
         "fill", "load_a", "load_b", "load_c", "store", "mma_f16_f32", "mma_bf16_f32", "mma_f16_f16")},
 }

@@ -173,8 +173,8 @@ class GpuFunction:
     def __call__(self, *args):
         kind = self._module.type_key
         if kind != "cuda":
-            raise GpuError(f"{self.name}: functions for {kind} are text here; compile a network for {kind} to a folder, "
-                           "whose host code runs its kernels")
+            raise GpuError(f"{self.name}: functions for {kind} are text here; compile a network for {kind} to a "
+                           "folder, whose host code runs its kernels")
         use_device(0)
         given, values = self._checked(args)
         ffi = self._module._ffi
@@ -229,13 +229,14 @@ class GpuFunction:
 
     def _array(self, x, value):
         if not (isinstance(value, CudaArray) or is_on_cuda(value)):
-            raise TypeError(f"{self.name}: argument {x.name} is a {type(value).__name__} that is not on the device; copy "
-                            "it there: tvm.nd.array(x, tvm.cuda(0))")
+            raise TypeError(f"{self.name}: argument {x.name} is a {type(value).__name__} that is not on the device; "
+                            "copy it there: tvm.nd.array(x, tvm.cuda(0))")
         array = value if isinstance(value, CudaArray) else from_other(value)
         if DataType(array.dtype) != x.dtype:
             raise InputError(f"{self.name}: argument {x.name} has dtype {array.dtype}, expected {x.dtype}")
         if len(array.shape) != len(x.shape):
-            raise InputError(f"{self.name}: argument {x.name} has {len(array.shape)} dimensions, expected {len(x.shape)}")
+            raise InputError(f"{self.name}: argument {x.name} has {len(array.shape)} dimensions, expected "
+                             f"{len(x.shape)}")
         return array
 
     def __repr__(self):

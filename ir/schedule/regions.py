@@ -101,9 +101,16 @@ def written_box(analyzer, realize, buffer, loops):
         clip = [_domain_of(r.min, domains) for r in signature.region]
         if not only_clips(analyzer, realize) or any(
                 c is None and not is_const_int(r.min) for c, r in zip(clip, signature.region)):
-            return None
+            return _shared_box(analyzer, realize.predicate, regions[0], loops)
     box = affine_domains([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
     return list(zip(box.domains, clip)) if box else None
+
+
+def _shared_box(analyzer, predicate, region, loops):
+    """The box that a block writes whose loops count, digit by digit, up to where a condition stops: as those of threads
+    that share fewer iterations than there are threads."""
+    box = affine_domains([r.min for r in region], ranges_of(loops), predicate, analyzer, bijective=False)
+    return [(domain, None) for domain in box.domains] if box else None
 
 
 def _is_opaque(stmt):

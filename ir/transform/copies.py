@@ -7,8 +7,8 @@ from ..tir.buffer import decl_buffer
 
 
 def fresh_copy(stmt, values):
-    """A copy of a statement without iteration variables, with loop variables, lets and buffers of its own, and variables
-    replaced."""
+    """A copy of a statement without iteration variables, with loop variables, lets and buffers of its own, and
+    variables replaced."""
     return Fresh(values).visit(stmt)
 
 

@@ -21,6 +21,7 @@ _GRAPH = (
     "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
     "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
 
@@ -29,8 +30,10 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
+    on_gpu = names is not _GRAPH
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
-             "FuseOps": [target if names is _GRAPH else None], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
+             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
@@ -64,10 +67,10 @@ _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "SmallFloatComputeLegalize",
-    "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeLoop", "InjectPTXAsyncCopy", "UnrollLoop",
-    "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations",
-    "LowerDeviceOps", "LowerIntrin", "VerifyHints")
+    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "LowerDeviceOps",
+    "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeLoop",
+    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
+    "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
@@ -87,8 +90,8 @@ def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
     target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
-    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
-    pipeline, PassOrderError where a pass requires what does not hold.
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a
+    kind that has no pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
     if kind not in _LISTS:
@@ -99,7 +102,6 @@ def pipeline_for(target, network=None):
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind != "c":
         given["VectorizeLoop"] = {"enable_vectorize": False}
-        given["LowerCrossThreadReduction"] = {"shuffles": kind == "cuda"}
     elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}

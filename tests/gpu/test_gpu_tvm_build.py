@@ -1,4 +1,7 @@
-"""tvm.build for GPUs: sources, several functions, errors; a call where there is no device; a call where there is one."""
+"""tvm.build for GPUs: sources, several functions, errors, and a call, with a device and without one."""
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from gpu_modules import compiles, emulated, ints, needs_emulator
@@ -156,3 +159,11 @@ def test_opencl_functions_are_text():
     built = tvm.build(doubled().mod, target="opencl")
     with pytest.raises(RuntimeError, match="functions for opencl are text here; compile a network"):
         built(ints(1024), ints(1024))
+
+
+def test_the_program_of_the_documentation(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "tvm.md").read_text()
+    script = re.search(r"<!-- gpu -->\n```python\n(.*?)```\n<!-- /gpu -->", text, re.DOTALL)[1]
+    exec(compile(script, "tvm.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "ingot_cp_async4(" in out and "launch main__kernel(a, b, c)" in out and "wmma_sync_16x16x16_f16f16f32" in out

@@ -2,6 +2,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from gpu_modules import compiles, emulated, ints, needs_emulator
 from gpu_programs import LOOPS, lowered
 from interp import run
 
@@ -142,3 +143,49 @@ def no_fragments(x: T.Buffer((16, 8), "float16")):
 def test_what_is_no_fragment_is_refused(func, message):
     with pytest.raises(FragmentError, match=message):
         lowered(func, *LOOPS, "FlattenBuffer", "InferFragment")
+
+
+@T.prim_func
+def by_hand(a: T.Buffer((16, 16), "float16"), b: T.Buffer((8, 16), "float16"), c: T.Buffer((16, 8), "float32")):
+    """c = a b, with b by columns, as programs in PTX's words have it."""
+    T.func_attr({"global_symbol": "by_hand"})
+    for lane in T.thread_binding(32, thread="threadIdx.x"):
+        with T.block("all"):
+            a_shared = T.alloc_buffer((16, 16), "float16", scope="shared")
+            x = T.alloc_buffer((8,), "float16", scope="local")
+            y = T.alloc_buffer((4,), "float16", scope="local")
+            z = T.alloc_buffer((4,), "float32", scope="local")
+            for i in range(4):
+                z[i] = T.float32(0)
+            for i in range(8):
+                y[i % 4] = b[lane // 4, lane % 4 * 2 + i % 2 + i % 4 // 2 * 8]
+            T.ptx_cp_async("float16", a_shared.data, lane * 8, a.data, lane * 8, 16)
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.tvm_storage_sync("shared")
+            T.ptx_ldmatrix(False, 4, ".b16", x.data, 0, a_shared.data, lane % 16 * 16 + lane // 16 * 8,
+                           dtype="float16")
+            T.ptx_mma("m16n8k16", "row", "col", "fp16", "fp16", "fp32", x.data, 0, y.data, 0, z.data, 0, False,
+                      dtype="float32")
+            for i in range(4):
+                c[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = z[i]
+
+
+@needs_emulator
+@pytest.mark.parametrize("policy", ["up", "down late", "shuffled"])
+def test_operations_in_ptxs_words(policy):
+    built = tvm.build(by_hand, "cuda")
+    source = built.imported_modules[0].get_source()
+    for name in ("ingot_cp_async16", "ingot_ldmatrix_x4", "ingot_mma_m16n8k16_f16_f32"):
+        assert f"{name}(" in source
+    compiles(built)
+    a, b = ints((16, 16), np.float16), ints((8, 16), np.float16, 1)
+    *_, c = emulated(built, a, b, np.zeros((16, 8), np.float32), policy=policy)
+    np.testing.assert_array_equal(c, (a @ b.T).astype(np.float32))
+
+
+def test_products_that_there_are_not():
+    text = by_hand.script().replace('"m16n8k16"', '"m8n8k4"')
+    with pytest.raises(FragmentError, match="there is no ptx_mma m8n8k4 row col of fp16 and fp16 with sums of fp32; "
+                                            "known, of row and col: m16n8k16 bf16 f32, "):
+        tvm.build(from_source(text), "cuda")

@@ -109,8 +109,18 @@ class _Fragments(Mutator):
 
 # ---------------------------------------------------------------- what needs no fragments
 
+_FORMATS = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32", "fp32": "f32",
+            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32"}
+# The products of ingot_mma.h: shape, format of the operands, of the sums.
+_MMA = {("m16n8k16", "f16", "f32"), ("m16n8k16", "bf16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f16", "f32"),
+        ("m16n8k8", "bf16", "f32"), ("m16n8k8", "tf32", "f32"), ("m16n8k4", "tf32", "f32"), ("m16n8k32", "s8", "s32"),
+        ("m16n8k32", "u8", "s32")}
+
+
 def lower_device_ops(func):
-    """Requires flat buffers. Ensures that asynchronous copies are calls of functions of ingot_cuda.h."""
+    """Requires flat buffers. Ensures that pointers of hardware operations are addresses of elements, and that those on
+    registers (T.ptx_mma, T.ptx_ldmatrix, T.mma_fill, T.mma_store) are calls of functions of ingot_mma.h and
+    ingot_fragment.h. Raises FragmentError for products that these do not have."""
     return func.replace(body=_DeviceOps(func).visit(func.body))
 
 
@@ -121,10 +131,13 @@ class _DeviceOps(Mutator):
         self.pointers = {b.data: b for b in buffers if b.data is not None}
         self.func = func
 
+    def fail(self, what):
+        raise FragmentError(f"{self.func.title}: {what}")
+
     def visit_Call(self, call):
         call = self.generic_visit(call)
         lower = getattr(self, "op_" + call.op.removeprefix("tir."), None)
-        return call if lower is None else lower(*call.args)
+        return call if lower is None else lower(call, *call.args)
 
     def address(self, pointer, offset=None):
         """The address of what a pointer with an offset in elements points to."""
@@ -132,25 +145,42 @@ class _DeviceOps(Mutator):
             return address_of(BufferLoad(self.pointers[pointer], (const(0) if offset is None else offset,)))
         if isinstance(pointer, Call) and pointer.op == "tir.address_of":
             load = pointer.args[0]
-            at = load.indices[0] if offset is None else load.indices[0] + offset
-            return address_of(load.replace(indices=(at,)))
-        raise ValueError(f"{self.func.title}: {pointer} is the data of no buffer")
+            return address_of(load.replace(indices=(load.indices[0] if offset is None else load.indices[0] + offset,)))
+        return self.fail(f"{pointer} is the data of no buffer")
 
-    def op_ptx_cp_async(self, *args):
+    def op_ptx_cp_async(self, call, *args):
         """(to, from, bytes[, condition]), or (to, offset, from, offset, bytes[, condition]) as TVM has it."""
-        if len(args) >= 5:
-            args = (self.address(*args[:2]), self.address(*args[2:4]), *args[4:])
-        to, source, size, *condition = args
-        read = size
-        for c in condition:
-            read = Call("int32", "tir.if_then_else", (c, size, const(0)))
-        return call_extern("void", f"ingot_cp_async{size.value}", to, source, read)
+        if len(args) < 5:
+            return call
+        return call.replace(args=(self.address(*args[:2]), self.address(*args[2:4]), *args[4:]))
 
-    def op_ptx_commit_group(self):
-        return call_extern("void", "ingot_cp_async_commit")
+    def op_ptx_ldmatrix(self, call, trans, count, kind, to, to_offset, source, offset):
+        if not (isinstance(count, IntImm) and count.value in (1, 2, 4) and kind.value == ".b16"):
+            self.fail(f"ptx_ldmatrix loads 1, 2 or 4 tiles of .b16, not {count} of {kind}")
+        end = "_trans" if is_const_int(trans, 1) else ""
+        return call_extern("void", f"ingot_ldmatrix_x{count.value}{end}", self.address(to, to_offset),
+                           self.address(source, offset))
 
-    def op_ptx_wait_group(self, pending):
-        return call_extern("void", "ingot_cp_async_wait", pending)
+    def op_ptx_mma(self, call, shape, a_layout, b_layout, a_type, b_type, c_type, *rest):
+        a, b, c = (self.address(*rest[n:n + 2]) for n in (0, 2, 4))
+        formats = [_FORMATS.get(t.value) for t in (a_type, b_type, c_type)]
+        found = shape.value, formats[0], formats[2]
+        if (a_layout.value, b_layout.value) != ("row", "col") or formats[0] != formats[1] or found not in _MMA:
+            known = ", ".join(" ".join(row) for row in sorted(_MMA))
+            self.fail(f"there is no ptx_mma {shape.value} {a_layout.value} {b_layout.value} of {a_type.value} and "
+                      f"{b_type.value} with sums of {c_type.value}; known, of row and col: {known}")
+        return call_extern("void", f"ingot_mma_{'_'.join(found)}", c, a, b, c)
+
+    def op_mma_fill(self, call, size, to, offset):
+        if not is_const_int(size, EACH):
+            self.fail(f"mma_fill fills the {EACH} elements that a lane has of a tile, not {size}")
+        return call_extern("void", "ingot_fragment_fill", self.address(to, offset), const(0))
+
+    def op_mma_store(self, call, m, n, to, source, offset, stride):
+        if not (is_const_int(m, 16) and is_const_int(n, 16)):
+            self.fail(f"mma_store stores tiles of 16 x 16, not of {m} x {n}")
+        return call_extern("void", "ingot_fragment_store", self.address(to), self.address(source, offset), stride,
+                           const(0))
 
 
 __all__ = ["FragmentError", "infer_fragment", "lower_device_ops"]

@@ -57,7 +57,7 @@ def test_consumers_follow_a_tile():
     check(func, sch)
     sch, (io, jo, ko), inner = tiled(matmul(13, 22, 9, relu=True), (4, 8, 4))
     sch.blockize(inner[0])
-    with pytest.raises(ScheduleError, match="may read outside what block C_o writes of C"):
+    with pytest.raises(ScheduleError, match="one turn of loop j_0 is not proved to write all of C that block D"):
         sch.reverse_compute_at("D", jo)
 
 

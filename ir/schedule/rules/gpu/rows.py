@@ -38,7 +38,7 @@ class Rows(Kernel):
 
     def cost(self, plan, target):
         threads = plan.turn
-        steps = -(-self.length // threads) * target.cost("gpu.load") + min(log2(threads), 5) * target.cost("gpu.shuffle")
+        steps = -(-self.length // threads) * target.cost("gpu.load") + log2(WARP) * target.cost("gpu.shuffle")
         steps += (threads > WARP) * (2 * target.cost("gpu.barrier") + threads // WARP * target.cost("gpu.shuffle"))
         running = target.cost("gpu.processors") * target.cost("gpu.threads")
         return steps * max(self.rows * threads / running, 1)
