@@ -13,10 +13,11 @@ from ...arith.int_set import _Lanes
 from ...expr import (
     Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
-from ...tir.stmt import AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, SeqStmt
+from ...tir.stmt import (
+    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
 from .room import BarrierError, Replace, before, sunk
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
-from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
+from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking, same_thread
 
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
@@ -67,6 +68,7 @@ def _synchronized(kernel, func, warps):
             walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
+            walk.require_blocks_apart(kernel)
             return kernel
         except _Divergent as at:
             kernel = Replace(at.outer, sunk(at.outer, at.buffer, kernel, func.title)).visit(kernel)
@@ -137,6 +139,7 @@ class _Kernel:
             if extent is not None:
                 self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
+        self.everything = []  # accesses to global memory
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
         self.blocks = {}     # "blockIdx.x" -> its variable
@@ -168,7 +171,10 @@ class _Kernel:
             known = {*self.threads.variables.values(), *self.ranges, *lanes}
             indices = tuple(None if any(v in self.loaded or v in self.agreed.varying and v not in known
                                         for v in free_vars(i)) else i for i in indices)
-        return Access(buffer, kind, indices, {**self.ranges, **lanes}, self.guards, self.axes, self.loops, node)
+        found = Access(buffer, kind, indices, {**self.ranges, **lanes}, self.guards, self.axes, self.loops, node)
+        if buffer.scope == "global":
+            self.everything.append(found)
+        return found
 
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
@@ -205,6 +211,22 @@ class _Kernel:
                     f"{self.title}: a thread reads {b.name}[{', '.join(map(str, read.node.indices))}], which another "
                     f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it "
                     "the scope \"shared\"")
+
+    def require_blocks_apart(self, kernel):
+        """Raises BarrierError where one launch runs several statements on all blocks, one after the other, and one
+        block uses what another one stored before."""
+        if not _in_turn(kernel):
+            return
+        several = {axis: v for axis, v in self.blocks.items() if not self.an.can_prove_equal(v, 0)}
+        grid = Threads(several, {axis: None for axis in several})
+        for a in self.everything:
+            for b in self.everything if a.kind == "write" and a.buffer in self.shared else ():
+                if a.buffer is b.buffer and (a.indices is None or b.indices is None or not same_thread(
+                        a, b, grid, self.an)):
+                    raise BarrierError(
+                        f"{self.title}: blocks hand {a.buffer.name} on inside loop {kernel.loop_var.name}, and threads "
+                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer in "
+                        "a loop of its own before")
 
     # ------------------------------------------------------------ conflicts
 
@@ -275,9 +297,9 @@ class _Kernel:
         return stmt, self.touching(call)
 
     def visit_DeclBuffer(self, stmt):
-        inside = set(self.axes) == set(self.threads.variables) and stmt.buffer.scope == "global"
+        inside = self.axes.keys() >= self.threads.variables.keys() and stmt.buffer.scope == "global"
         self.shared -= {stmt.buffer} if inside else set()
-        if stmt.buffer.scope == "local" and set(self.axes) != set(self.threads.variables):
+        if stmt.buffer.scope == "local" and not self.axes.keys() >= self.threads.variables.keys():
             self.own.setdefault(stmt.buffer, [])
         body, summary = self.visited(stmt.body)
         return stmt.replace(body=body), summary
@@ -371,9 +393,9 @@ class _Kernel:
 
     def _bound_loop(self, stmt):
         axis, saved = stmt.thread_binding, (self.axes, self.outer)
+        self.axes = {**self.axes, axis: Range(stmt.min, stmt.extent)}
         if axis in AXES:
             self.bound[stmt.loop_var] = self.threads.variables[axis]
-            self.axes = {**self.axes, axis: Range(stmt.min, stmt.extent)}
             if self.threads.holds_back(stmt):
                 self.outer = stmt
         else:
@@ -383,6 +405,15 @@ class _Kernel:
         body, summary = self.visited(stmt.body)
         self.axes, self.outer = saved
         return stmt.replace(body=body), summary
+
+
+def _in_turn(stmt, around=False):
+    """Whether several loops bound to blocks, or several iterations of a loop around one, come one after the other."""
+    if is_bound(stmt, "blockIdx") and not is_const_int(stmt.extent, 1) and around:
+        return True
+    around = around or isinstance(stmt, SeqStmt) or isinstance(stmt, For) and not is_bound(stmt) and not is_const_int(
+        stmt.extent, 1)
+    return any(_in_turn(s, around) for s in statements(stmt))
 
 
 def _buffers(stmt):
