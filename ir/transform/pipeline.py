@@ -17,8 +17,8 @@ from .pass_table import RELAX, TIR
 _GRAPH = (
     "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
     "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
-    "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
-    "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+    "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
+    "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
     "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
 ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
