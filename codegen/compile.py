@@ -25,8 +25,8 @@ from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
-from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.context import PassContext, Sequential
+from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
@@ -48,7 +48,6 @@ from .target import BYTE_ORDERS, Target
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
-CAST = "ToMixedPrecision"  # the pass that makes it so: products of such numbers, sums of float32
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -143,11 +142,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
-    if options.dtype != FLOAT32:
-        if CAST not in RELAX:
-            raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
-        passes = [RELAX[CAST](options.dtype), *passes]
+    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype)
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 
@@ -241,7 +236,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
     pointers = _pointers(lowered["main"])
-    stack = 0 if devices else run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
+    stack = 0 if devices else run_stack(
+        options.target, options.threads, pointers, kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     checks = dim_checks(mod)

@@ -1,97 +1,47 @@
 """CudaLibrary: a network for CUDA that Python calls as a function. nvcc builds it, with or without a device."""
 from __future__ import annotations
 
-import cffi
 import numpy as np
 
 from ..codegen.toolchain import build_shared
-from .binding import ABI, HEADER, NetworkError, aligned_empty
 from .cuda_array import Block, CudaArray, empty, from_other, is_on_cuda
 from .cudart import Event, cudart, use_device
 from .device import CUDA, Device
+from .device_binding import DeviceBinding
 from .library import CompiledLibrary
 from .shapes import check_inputs
 from .timing import Timing
 
-HOST_BYTES, HOST_ALIGN = 128, 16  # NAME_HOST_BYTES and NAME_HOST_ALIGN of templates/cuda/model.h
-ERR_DEVICE = -12  # INGOT_ERR_DEVICE of runtime_c/ingot.h
-_MODEL = """
-extern ingot_model_info {name}_info;
-uint64_t {name}_arena_bytes_({dims_or_void});
-int {name}_init_(void **net, void *host, size_t host_bytes, void *arena, size_t arena_bytes, void *stream,
-    uint32_t abi, size_t info_bytes);
-int {name}_set_weights(void *net, void *weights, size_t bytes);
-int32_t {name}_device_error(void *net);
-int {name}_run({run});
-"""
+HOST_BYTES = 128  # NAME_HOST_BYTES of templates/cuda/model.h
 
 
-class CudaBinding:
-    """One instance of a network in a loaded library, on a device. Not safe for concurrent calls.
-
-    Raises NetworkError for every status but INGOT_OK, with CUDA's own reason where it refused something.
-    """
-
-    found = {}
+class CudaBinding(DeviceBinding):
+    """One instance of a network on a device."""
 
     def __init__(self, path, model, weights=None, index=0):
-        """path: the shared library; weights: a uint8 array for networks that take a pointer; index: the device's."""
-        self._name, self._weights, self._index = model.name, weights, index
-        self._ffi = cffi.FFI()
-        dims = [f"int64_t {dim}" for dim in model.dims]
-        run = ["void *net", *dims, *(f"void *tensor{i}" for i in range(len(model.inputs) + len(model.outputs))),
-               "void *stream"]
-        self._ffi.cdef(HEADER + _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void",
-                                              run=", ".join(run)))
-        self._library = self._ffi.dlopen(str(path))
-        self._net, self._arena, self._given_weights = self._ffi.new("void **"), None, None
-        self._host = aligned_empty(HOST_BYTES, HOST_ALIGN)
-
-    @property
-    def info(self):
-        return self._function("info")
+        """index: the device's number."""
+        super().__init__(path, model, weights, HOST_BYTES)
+        self._index = index
 
     def run(self, dims, tensors, stream=0):
         """Enqueue one inference: addresses of the inputs and outputs on the device, and of a stream."""
         use_device(self._index)
-        if dims or self._arena is None:
-            self._reserve(dims, stream)
-        pointers = [self._pointer(address) for address in tensors]
-        self._check("run", self._net[0], *dims, *pointers, self._pointer(stream))
+        self.enqueue(dims, [self._pointer(address) for address in tensors], self._pointer(stream))
 
-    def _reserve(self, dims, stream):
-        """Make the arena large enough for `dims`; the instance is made anew."""
-        need = max(self._function("arena_bytes_")(*dims), 1)
-        if self._arena is not None and self._arena.size >= need:
-            return
-        self._arena = Block(need, self._index)
-        self._check("init_", self._net, self._pointer(self._host.ctypes.data), HOST_BYTES,
-                    self._pointer(self._arena.pointer), need, self._pointer(stream), ABI,
-                    self._ffi.sizeof("ingot_model_info"))
-        if self._weights is not None:
-            if self._given_weights is None:
-                self._given_weights = empty(self._weights.shape, "uint8", Device(CUDA, self._index))
-                self._given_weights.copyfrom(self._weights)
-            self._check("set_weights", self._net[0], self._pointer(self._given_weights.pointer),
-                        self._given_weights.nbytes)
+    def allocate(self, size, align):
+        return Block(size, self._index)  # cudaMalloc aligns to 256, as networks ask
 
-    def close(self):
-        self._ffi.dlclose(self._library)
+    def pointer_of(self, block):
+        return self._pointer(block.pointer)
 
-    def _function(self, suffix):
-        return getattr(self._library, f"{self._name}_{suffix}")
+    def upload(self, block, array):
+        CudaArray(block.pointer, array.shape, "uint8", Device(CUDA, self._index), block).copyfrom(array)
+
+    def reason(self, code):
+        return cudart().error_text(code)
 
     def _pointer(self, address):
         return self._ffi.cast("void *", address)
-
-    def _check(self, suffix, *arguments):
-        status = self._function(suffix)(*arguments)
-        if status == 0:
-            return
-        text = self._ffi.string(self._library.ingot_status_str(status)).decode()
-        if status == ERR_DEVICE:
-            text += ": " + cudart().error_text(self._function("device_error")(self._net[0]))
-        raise NetworkError(f"{self._name}_{suffix.rstrip('_')} failed: {text} (status {status})", status)
 
 
 class CudaLibrary(CompiledLibrary):

@@ -7,12 +7,11 @@ import weakref
 import cffi
 
 from ..codegen.toolchain import build_shared
-from .binding import ABI, HEADER, NetworkError, aligned_empty
+from .device_binding import DeviceBinding
 from .library import CompiledLibrary
 
 LIBRARIES = ("libOpenCL.so.1", "libOpenCL.so", "OpenCL.dll", "/System/Library/Frameworks/OpenCL.framework/OpenCL")
-ERR_DEVICE = -12  # INGOT_ERR_DEVICE of runtime_c/ingot.h
-HOST_FIXED, HOST_EACH, HOST_ALIGN = 128, 16, 16  # bytes of an instance, as codegen/opencl_package.py counts them
+HOST_FIXED, HOST_EACH = 128, 16  # bytes of an instance, as codegen/opencl_package.py counts them
 _ALL_DEVICES, _READ_WRITE = 0xFFFFFFFF, 1
 _CDEF = """
 int clGetPlatformIDs(unsigned, void **, unsigned *);
@@ -23,16 +22,6 @@ void *clSVMAlloc(void *, uint64_t, size_t, unsigned);
 void clSVMFree(void *, void *);
 int clEnqueueSVMMemcpy(void *, unsigned, void *, const void *, size_t, unsigned, void *, void *);
 int clFinish(void *);
-"""
-_MODEL = """
-extern ingot_model_info {name}_info;
-uint64_t {name}_arena_bytes_({dims_or_void});
-int {name}_init_(void **net, void *host, size_t host_bytes, void *arena, size_t arena_bytes, void *queue,
-    uint32_t abi, size_t info_bytes);
-int {name}_set_weights(void *net, void *weights, size_t bytes);
-int32_t {name}_device_error(void *net);
-void {name}_release(void *net);
-int {name}_run({run});
 """
 
 
@@ -108,36 +97,19 @@ class Memory:
         weakref.finalize(self, cl.clSVMFree, context, block)
 
 
-class OpenCLBinding:
-    """One instance of a network in a loaded library, with its queue. Not safe for concurrent calls."""
-
-    found = {}
+class OpenCLBinding(DeviceBinding):
+    """One instance of a network, with its queue."""
 
     def __init__(self, path, model, weights=None):
-        """path: the shared library; weights: a uint8 array for networks that take a pointer."""
-        self._name, self._weights, self._queue = model.name, weights, Queue()
-        self._ffi = self._queue.ffi
-        dims = [f"int64_t {dim}" for dim in model.dims]
-        run = ["void *net", *dims, *(f"void *tensor{i}" for i in range(len(model.inputs) + len(model.outputs))),
-               "void *queue"]
-        self._ffi.cdef(HEADER + _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void",
-                                              run=", ".join(run)))
-        self._library = self._ffi.dlopen(str(path))
-        self._host = aligned_empty(HOST_FIXED + HOST_EACH * len(model.kernels), HOST_ALIGN)
-        self._net, self._arena, self._given, self._tensors = self._ffi.new("void **"), None, None, {}
-
-    @property
-    def info(self):
-        return self._function("info")
+        self._queue, self._tensors = Queue(), {}
+        super().__init__(path, model, weights, HOST_FIXED + HOST_EACH * len(model.kernels), self._queue.ffi)
 
     def run(self, dims, inputs, outputs):
         """One inference on arrays, which are copied to the device and back."""
-        if dims or self._arena is None:
-            self._reserve(dims)
         places = [self._place(n, array) for n, array in enumerate((*inputs, *outputs))]
         for array, place in zip(inputs, places):
             self._queue.copy(place, array, array.nbytes)
-        self._check("run", self._net[0], *dims, *places, self._queue.handle)
+        self.enqueue(dims, places, self._queue.handle)
         self._queue.finish()
         for array, place in zip(outputs, places[len(inputs):]):
             self._queue.copy(array, place, array.nbytes)
@@ -152,42 +124,21 @@ class OpenCLBinding:
             self._tensors[n] = self._queue.memory(array.nbytes)
         return self._tensors[n].pointer
 
-    def _reserve(self, dims):
-        need = max(self._function("arena_bytes_")(*dims), 1)
-        if self._arena is not None and self._arena.size >= need:
-            return
-        align = self.info.arena_align
-        self._release()
-        self._arena = self._queue.memory(need, align)
-        self._check("init_", self._net, self._ffi.from_buffer(self._host), len(self._host), self._arena.pointer, need,
-                    self._queue.handle, ABI, self._ffi.sizeof("ingot_model_info"))
-        if self._weights is not None:
-            if self._given is None:
-                self._given = self._queue.memory(len(self._weights), align)
-                self._queue.copy(self._given.pointer, self._weights, len(self._weights))
-            self._check("set_weights", self._net[0], self._given.pointer, len(self._weights))
+    def allocate(self, size, align):
+        return self._queue.memory(size, align)
 
-    def _release(self):
-        if self._arena is not None:
-            self._queue.finish()
-            self._function("release")(self._net[0])
+    def pointer_of(self, memory):
+        return memory.pointer
 
-    def close(self):
-        self._release()
-        self._arena = None
-        self._ffi.dlclose(self._library)
+    def upload(self, memory, array):
+        self._queue.copy(memory.pointer, array, len(array))
 
-    def _function(self, suffix):
-        return getattr(self._library, f"{self._name}_{suffix}")
+    def reason(self, code):
+        return f"OpenCL's error {code}"
 
-    def _check(self, suffix, *arguments):
-        status = self._function(suffix)(*arguments)
-        if status == 0:
-            return
-        text = self._ffi.string(self._library.ingot_status_str(status)).decode()
-        if status == ERR_DEVICE:
-            text += f": OpenCL's error {self._function('device_error')(self._net[0])}"
-        raise NetworkError(f"{self._name}_{suffix.rstrip('_')} failed: {text} (status {status})", status)
+    def release(self):
+        self._queue.finish()
+        self._function("release")(self._net[0])
 
 
 class OpenCLLibrary(CompiledLibrary):

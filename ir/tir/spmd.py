@@ -1,10 +1,9 @@
 """Lowered GPU kernels in Python, thread by thread: run_threads(func, *arrays).
 
 A loop bound to a thread axis is no loop here: each thread of a block is a generator that runs from one barrier (or
-shuffle) to the next one, and blocks run one after the other. A loop around bound ones is the threads' own. So a program without a barrier that it needs goes wrong:
-accesses of two threads to one element, one of them a store, without a barrier between raise RaceError; barriers that
-some threads do not reach raise DivergenceError. Asynchronous copies arrive as late as they may: when their thread waits
-for their group.
+shuffle) to the next one, and blocks run one after the other. A loop around bound ones is the threads' own. So a program
+without a barrier that it needs goes wrong: accesses of two threads to one element, one of them a store, without a
+barrier between raise RaceError; barriers that some threads do not reach raise DivergenceError.
 """
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from itertools import product
 
 import numpy as np
 
-from .. import expr as E
 from ..node import collect
 from . import stmt as S
 from .interpreter import RUNTIME, Compiler, with_workspace

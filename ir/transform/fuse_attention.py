@@ -18,10 +18,11 @@ HIDDEN = -1e30    # numbers from here down leave nothing of a score that they ar
 @on_main
 def fuse_attention(func, lanes, rows=0):
     """Ensures that softmax(q k^T * scale + mask) v is nn.attention: for float32 and heads of whole vectors of `lanes`.
+    rows: that of nn.attention.
     It reads its operands where projections left them, columns of [B, S, heads * size], or as [B, heads, S, size], where
     caches are; heads of keys and values that are repeated for several heads of queries it reads once. A result that is
     transposed to [B, S, heads * size] is written so.
-    rows: of nn.attention. Masks are added to the scores, or choose between them and a number that hides them. A choice between the softmax and
+    Masks are added to the scores, or choose between them and a number that hides them. A choice between the softmax and
     0, for queries whose keys are all hidden, becomes one of the result.
     Where the three are products of one value with constants, they are one product.
     """
@@ -93,8 +94,8 @@ class _FuseAttention(GraphRewriter):
         if any(o is None for o in operands) or not _agree(operands, self.lanes, products.struct_info):
             return None
         heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
-        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes, "rows": self.rows,
-                                 "kv_heads": groups if groups < heads else 0}, empty
+        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes,
+                                 "rows": self.rows, "kv_heads": groups if groups < heads else 0}, empty
 
     def _masked(self, value):
         """((the product of scores, its factor), masks) of what softmax reads: what is added, or _chosen's arguments."""

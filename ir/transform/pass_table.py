@@ -69,6 +69,7 @@ from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
+from .to_mixed_precision import to_mixed_precision
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -264,6 +265,7 @@ RELAX = _rows(
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
+    ("ToMixedPrecision", _graph, to_mixed_precision, "plain layouts"),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
     ("KeepShares", _graph, keep_shares, "", "", 1),
     ("WidenImages", _graph, widen_images, "folded constants", "", 2),

@@ -16,22 +16,26 @@ from .pass_table import RELAX, TIR
 # left out.
 _GRAPH = (
     "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-    "FoldBatchnormToConv2D", "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
-    "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
+    "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
+    "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
     "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
     "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
 
-def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
+def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, dtype="float32"):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
-    results keep. algorithms: of ChooseConvolution."""
+    results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
+    on_gpu = names is not _GRAPH
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
-             "FuseOps": [target if names is _GRAPH else None], "FuseAttention": [lanes], "SplitPadding": [lanes],
-             "ConvertLayout": [lanes, target.cost("shuffle")]}
+             "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
+             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
+             "ConvertLayout": [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}
+    names = [n for n in names if n != "ToMixedPrecision" or dtype != "float32"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes
@@ -87,8 +91,8 @@ def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
     target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
-    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
-    pipeline, PassOrderError where a pass requires what does not hold.
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a
+    kind that has no pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
     if kind not in _LISTS:
@@ -99,7 +103,6 @@ def pipeline_for(target, network=None):
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind != "c":
         given["VectorizeLoop"] = {"enable_vectorize": False}
-        given["LowerCrossThreadReduction"] = {"shuffles": kind == "cuda"}
     elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}

@@ -180,3 +180,19 @@ def test_each_barrier_of_a_random_schedule_is_needed(name, seed):
             for backwards in (False, True):
                 run_threads(done.with_body(_Drop(n).visit(done.body)), *map(np.copy, arguments(func)),
                             backwards=backwards)
+
+
+BLOCKS_IN_TURN = """
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for k in range(3):
+        for b in T.thread_binding(4, thread="blockIdx.x"):
+            for t in T.thread_binding(16, thread="threadIdx.x"):
+                y[b * 16 + t] = x[b * 16 + t] + y[%s]"""
+
+
+def test_blocks_cannot_wait_for_each_other():
+    own = from_source(BLOCKS_IN_TURN % "b * 16 + t", {"T": T})
+    assert syncs(lowered(own, "ThreadSync")) == 0
+    with pytest.raises(BarrierError, match="blocks hand y on inside loop k"):
+        lowered(from_source(BLOCKS_IN_TURN % "63 - b * 16 - t", {"T": T}), "ThreadSync")

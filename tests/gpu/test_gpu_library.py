@@ -96,7 +96,7 @@ def test_what_cuda_refuses_is_said_with_its_reason(fake):
     with_copy = CudaLibrary(with_weights())
     with_copy.build()
     binding = with_copy._binding
-    binding._reserve([], 0)
+    binding._reserve([], binding._pointer(0))
     with pytest.raises(NetworkError, match=r"tree_run failed: .*: cudaErrorInvalidValue \(1\)"):
         fake.fake_fail_with(1)
         binding._check("run", binding._net[0], *[binding._pointer(x.pointer)] * 2, binding._pointer(0))

@@ -21,17 +21,27 @@ def inputs_of(lib, **sizes):
             for n, t in enumerate(lib.inputs)]
 
 
+def results(lib, arrays):
+    found = lib(*arrays)
+    return found if isinstance(found, tuple) else (found,)
+
+
 @pytest.mark.parametrize("weights", ["incbin", "file"])
 @pytest.mark.parametrize("made", [conv_net, attention_net, embedding_net])
-def test_a_network_runs_as_on_the_cpu(device, made, weights):
+def test_a_network_runs_as_on_the_cpu(device, made, weights, monkeypatch):
+    if made is attention_net:  # pocl 3.1 makes NaN of it with loops over the threads between barriers, its other way
+        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "repl")
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
     lib = ingot.compile(made(), target="opencl", weights=weights)
     reference = ingot.compile(made(), target="host")
     for length in (7, 12):
         x = inputs_of(lib, length=length)
-        np.testing.assert_allclose(lib(*x), reference(*x), rtol=2e-5, atol=2e-5)
+        for got, wanted in zip(results(lib, x), results(reference, x)):
+            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
     run, outputs = lib.bind(*x)
     run()
-    np.testing.assert_array_equal(outputs[0], lib(*x))
+    for bound, called in zip(outputs, results(lib, x)):
+        np.testing.assert_array_equal(bound, called)
     assert len(lib.time(*x, repeat=2).times) == 2
     with pytest.raises(InputError):
         lib(*(a.astype(np.complex64) for a in x))

@@ -12,8 +12,8 @@ sys.path.append(str(Path(__file__).parents[1] / "codegen"))
 from test_cuda_program import ERRORS, REFUSED, with_weights  # noqa: E402 - a program made by hand
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-NETWORKS = {"conv_net": conv_net, "embedding_net": embedding_net, "recurrent_net": recurrent_net, "any_batch": lambda: with_symbolic_batch(conv_net()),
-            "any_length": attention_net}
+NETWORKS = {"conv_net": conv_net, "embedding_net": embedding_net, "recurrent_net": recurrent_net,
+            "any_batch": lambda: with_symbolic_batch(conv_net()), "any_length": attention_net}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -22,6 +22,13 @@ def test_the_self_test_passes_plain_and_as_a_graph(name, tmp_path):
     done = run_folder(tmp_path / name, "down late" if name == "conv_net" else "up")
     assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
     assert "WRONG" not in done.stdout and "differ" not in done.stdout
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_self_test_of_a_network_in_small_floats_passes(dtype, tmp_path):
+    folder_of(conv_net(), tmp_path / "net", "conv_net", dtype=dtype)
+    done = run_folder(tmp_path / "net")
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("weights", ["file", "array"])

@@ -56,6 +56,11 @@ def test_nvcc_compiles_the_kernels_without_warnings_and_spills(network):
         check_kernels(folder, made.kernels)
 
 
+def test_nvcc_compiles_kernels_of_small_floats(tmp_path):
+    made = folder_of(conv_net(), tmp_path / "half", "half", dtype="float16")
+    check_kernels(tmp_path / "half", made.kernels, ("sm_80",))
+
+
 def test_make_builds_it_and_without_a_device_says_so(network):
     made, folder = network
     done = subprocess.run(["make", f"NVCC={nvcc().path}", "selftest", "example"], cwd=folder, capture_output=True,

@@ -1,11 +1,10 @@
 """LowerCrossThreadReduction: threads reduce together, whatever their number, rows and combiner."""
-import numpy as np
 import pytest
 from gpu_programs import LOOPS, check, syncs
 from tir_cases import CASES, scheduled
 
 from ingot.ir import te, tir
-from ingot.ir.expr import Var, const
+from ingot.ir.expr import const
 
 PASSES = ("LowerCrossThreadReduction", *LOOPS, "ThreadSync")
 FIRST = te.comm_reducer(

@@ -98,7 +98,8 @@ def _lower(args, attrs, out):
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     groups, keys = attrs["kv_heads"] or heads, length(k)
     known = all(isinstance(n, IntImm) for n in (*out.shape[1:], keys))
-    if attrs["rows"] or not known or keys.value > MOST_KEYS or length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE:
+    if attrs["rows"] or not known or keys.value > MOST_KEYS or (
+            length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE):
         return lower_blocks(args, attrs, out, LEAST)
     acc, batch, queries = sum_dtype(q.dtype), te_shape(out)[0], length(q)
     of_q, of_v = reader(q, attrs["offsets"][0], size), reader(v, attrs["offsets"][2], size, heads // groups)

@@ -24,7 +24,8 @@ def separate_statements(ctx, block):
     _require_opaque(ctx, block)
     inner = block.block
     if not isinstance(inner.body, SeqStmt):
-        ctx.refuse("'block'", f"block {name_of(block)} runs one statement", "only sequences can be taken apart", [block])
+        ctx.refuse("'block'", f"block {name_of(block)} runs one statement", "only sequences can be taken apart",
+                   [block])
     names, parts = [], []
     for n, stmt in enumerate(inner.body.seq):
         names.append(inner.name_hint if n == 0 else ctx.new_block_name(inner.name_hint, names))
@@ -43,9 +44,9 @@ def lift_loops(ctx, block):
     becomes
         for i in range(n): with block("a"): vi = spatial(n, i); for k in range(m): y[vi, k] = y[vi, k - 1] + x[vi, k]
 
-    Requires a block inside the root block that is one nest of loops, where in one or more of these every buffer that the
-    nest writes is accessed at the loop's own variable in one dimension, and where temporaries of one element are written
-    in each iteration before they are read.
+    Requires a block inside the root block that is one nest of loops, where in one or more of these every buffer that
+    the nest writes is accessed at the loop's own variable in one dimension, and where temporaries of one element are
+    written in each iteration before they are read.
     """
     _require_opaque(ctx, block)
     body, declared = block.block.body, []

@@ -5,7 +5,8 @@ from math import prod
 
 from ...arith import Analyzer
 from ...dtype import DataType
-from ...expr import (Cast, FloorDiv, FloorMod, IntImm, IterVar, Range, Var, cast, const, logical_and, substitute)
+from ...expr import (Cast, FloorDiv, FloorMod, IntImm, IterVar, Range, Var, cast, const, is_const_int, logical_and,
+                     substitute)
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import if_then_else
@@ -57,8 +58,9 @@ def tile_contraction(ctx, block, rows, columns, depth):
     if ctx.index.owner(store.buffer) is not scope:
         ctx.refuse("'block'", f"block {name_of(block)} writes {store.buffer.name}, which is not allocated around it",
                    "use cache_write first", [block])
-    spatial = {iv.var for iv in block.block.iter_vars if iv.iter_type == "spatial"}
-    if set(store.indices) != spatial or len(store.indices) != len(spatial):
+    own = {iv.var for iv in block.block.iter_vars if iv.iter_type == "spatial" and not is_const_int(iv.dom.extent, 1)}
+    at = [i for i in store.indices if not is_const_int(i, 0)]
+    if not own <= set(at) or len(set(at)) != len(at) or not all(isinstance(i, Var) for i in at):
         ctx.refuse("'block'", f"block {name_of(block)} does not store at one iterator per dimension: "
                    f"{store.buffer.name}[{', '.join(map(str, store.indices))}]", "", [block])
     tiled = _Tiled(ctx, block, form, {"rows": rows, "columns": columns, "depth": depth})
@@ -79,6 +81,7 @@ class _Tiled:
     def __init__(self, ctx, block, form, tiles):
         self.form, self.tiles = form, tiles
         self.old, self.at = block.block.body.buffer, block.block.body.indices
+        self.own = [iv.var for iv in block.block.iter_vars]
         self.dtype = DataType("int64" if any(str(a.extent.dtype) == "int64" for a in form.axes) else "int32")
         self.sizes = {side: size_of(getattr(form, side), self.dtype) for side in tiles}
         self.batch = {axis: self._iter(axis.var.name, cast(axis.extent, self.dtype)) for axis in form.batch}
@@ -186,7 +189,8 @@ class _Tiled:
                 load = self.generic_visit(load)
                 if load.buffer is not tiled.old:
                     return load
-                values = dict(zip(tiled.at, load.indices))
+                values = {v: const(0, v.dtype) for v in tiled.own}
+                values.update((v, i) for v, i in zip(tiled.at, load.indices) if isinstance(v, Var))
                 return BufferLoad(tiled.new, tuple(map(analyzer.simplify, tiled.place(values))))
 
         redirect = Redirect().visit

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from ...arith import Analyzer
 from ...arith.int_set import _Lanes
 from ...expr import (
-    And, Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
+    Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
 from ...tir.stmt import (
-    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, seq)
-from ..copies import fresh_copy
+    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
+from .room import BarrierError, Replace, before, sunk
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
-from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
+from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking, same_thread
 
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
@@ -26,10 +26,6 @@ ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes 
 _READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
-
-
-class BarrierError(ValueError):
-    """Threads hand an element on where no barrier can stand."""
 
 
 def barrier(scope="shared"):
@@ -72,9 +68,10 @@ def _synchronized(kernel, func, warps):
             walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
+            walk.require_blocks_apart(kernel)
             return kernel
         except _Divergent as at:
-            kernel = _Replace(at.outer, _sunk(at, kernel, func)).visit(kernel)
+            kernel = Replace(at.outer, sunk(at.outer, at.buffer, kernel, func.title)).visit(kernel)
 
 
 class _Divergent(Exception):
@@ -142,6 +139,7 @@ class _Kernel:
             if extent is not None:
                 self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
+        self.everything = []  # accesses to global memory
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
         self.blocks = {}     # "blockIdx.x" -> its variable
@@ -173,7 +171,10 @@ class _Kernel:
             known = {*self.threads.variables.values(), *self.ranges, *lanes}
             indices = tuple(None if any(v in self.loaded or v in self.agreed.varying and v not in known
                                         for v in free_vars(i)) else i for i in indices)
-        return Access(buffer, kind, indices, {**self.ranges, **lanes}, self.guards, self.axes, self.loops, node)
+        found = Access(buffer, kind, indices, {**self.ranges, **lanes}, self.guards, self.axes, self.loops, node)
+        if buffer.scope == "global":
+            self.everything.append(found)
+        return found
 
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
@@ -191,7 +192,8 @@ class _Kernel:
                 late = call.op == "tir.ptx_cp_async"
                 reads = call.op not in _TILE_STORES and not (late and n == 0)
                 writes = call.op not in _READS and not (late and n > 0)
-                items += [self.access(call, kind, b, None) for kind, does in (("read", reads), ("write", writes)) if does]
+                kinds = [kind for kind, does in (("read", reads), ("write", writes)) if does]
+                items += [self.access(call, kind, b, None) for kind in kinds]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -207,8 +209,24 @@ class _Kernel:
             if read is not None:
                 raise BarrierError(
                     f"{self.title}: a thread reads {b.name}[{', '.join(map(str, read.node.indices))}], which another "
-                    f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it the "
-                    "scope \"shared\"")
+                    f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it "
+                    "the scope \"shared\"")
+
+    def require_blocks_apart(self, kernel):
+        """Raises BarrierError where one launch runs several statements on all blocks, one after the other, and one
+        block uses what another one stored before."""
+        if not _in_turn(kernel):
+            return
+        several = {axis: v for axis, v in self.blocks.items() if not self.an.can_prove_equal(v, 0)}
+        grid = Threads(several, {axis: None for axis in several})
+        for a in self.everything:
+            for b in self.everything if a.kind == "write" and a.buffer in self.shared else ():
+                if a.buffer is b.buffer and (a.indices is None or b.indices is None or not same_thread(
+                        a, b, grid, self.an)):
+                    raise BarrierError(
+                        f"{self.title}: blocks hand {a.buffer.name} on inside loop {kernel.loop_var.name}, and threads "
+                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer in "
+                        "a loop of its own before")
 
     # ------------------------------------------------------------ conflicts
 
@@ -239,7 +257,7 @@ class _Kernel:
         """(stmt, summary of what was before and it), with a barrier inside where `stmt` must wait."""
         worst, bad = self.need(first.tail, summary.head)
         if worst:
-            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, self.barrier(worst)))
+            stmt, summary = self.visited(before(stmt, {id(b.node) for b in bad}, self.barrier(worst)))
         return stmt, first.then(summary)
 
     # ------------------------------------------------------------ statements
@@ -279,9 +297,9 @@ class _Kernel:
         return stmt, self.touching(call)
 
     def visit_DeclBuffer(self, stmt):
-        inside = set(self.axes) == set(self.threads.variables) and stmt.buffer.scope == "global"
+        inside = self.axes.keys() >= self.threads.variables.keys() and stmt.buffer.scope == "global"
         self.shared -= {stmt.buffer} if inside else set()
-        if stmt.buffer.scope == "local" and set(self.axes) != set(self.threads.variables):
+        if stmt.buffer.scope == "local" and not self.axes.keys() >= self.threads.variables.keys():
             self.own.setdefault(stmt.buffer, [])
         body, summary = self.visited(stmt.body)
         return stmt.replace(body=body), summary
@@ -340,7 +358,7 @@ class _Kernel:
         around = self.touching(stmt.condition)
         worst, bad = self.need(summary.then(around).tail, around.then(summary).head)
         if worst:
-            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
+            body, summary = self.visited(before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.outer = outer
         return stmt.replace(body=body), around.then(summary).then(around).maybe()
 
@@ -359,7 +377,7 @@ class _Kernel:
         if not is_const_int(stmt.extent, 1):
             worst, bad = self.need(summary.tail, summary.head, stmt, summary.synced)
             if worst:
-                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
+                body, summary = self.visited(before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.loops, self.ranges, self.outer = saved
         runs = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
         return stmt.replace(body=body), around.then(summary if runs else summary.maybe())
@@ -375,9 +393,9 @@ class _Kernel:
 
     def _bound_loop(self, stmt):
         axis, saved = stmt.thread_binding, (self.axes, self.outer)
+        self.axes = {**self.axes, axis: Range(stmt.min, stmt.extent)}
         if axis in AXES:
             self.bound[stmt.loop_var] = self.threads.variables[axis]
-            self.axes = {**self.axes, axis: Range(stmt.min, stmt.extent)}
             if self.threads.holds_back(stmt):
                 self.outer = stmt
         else:
@@ -389,80 +407,15 @@ class _Kernel:
         return stmt.replace(body=body), summary
 
 
+def _in_turn(stmt, around=False):
+    """Whether several loops bound to blocks, or several iterations of a loop around one, come one after the other."""
+    if is_bound(stmt, "blockIdx") and not is_const_int(stmt.extent, 1) and around:
+        return True
+    around = around or isinstance(stmt, SeqStmt) or isinstance(stmt, For) and not is_bound(stmt) and not is_const_int(
+        stmt.extent, 1)
+    return any(_in_turn(s, around) for s in statements(stmt))
+
+
 def _buffers(stmt):
     """The buffers that loads and stores under a statement name."""
     return {a.buffer for a in collect(stmt, (BufferLoad, BufferStore))}
-
-
-def _before(stmt, nodes, what):
-    """`stmt` with a statement before the first of its parts, in a sequence, that holds one of some nodes (by id)."""
-    if isinstance(stmt, SeqStmt):
-        at = next(n for n, s in enumerate(stmt.seq) if _holds(s, nodes))
-        return SeqStmt((*stmt.seq[:at], what, *stmt.seq[at:]))
-    if isinstance(stmt, (DeclBuffer, AttrStmt, LetStmt)) and _holds(stmt.body, nodes) and not (
-            isinstance(stmt, LetStmt) and _holds(stmt.value, nodes)) and not (
-            isinstance(stmt, AttrStmt) and id(stmt) in nodes):
-        return stmt.replace(body=_before(stmt.body, nodes, what))
-    return seq(what, stmt)
-
-
-def _holds(root, nodes):
-    return any(id(n) in nodes for n in collect(root, (BufferLoad, BufferStore, Call, AttrStmt)))
-
-
-# ---------------------------------------------------------------- conditions move inside
-
-def _sunk(at, kernel, func):
-    """Something that some threads skip, moved one statement further in; of a branch with two cases, two branches."""
-    outer = at.outer
-    if outer is kernel or not (isinstance(outer, IfThenElse) or is_bound(outer)):
-        name = f"loop {outer.loop_var.name}" if isinstance(outer, For) else "a `while`"
-        raise BarrierError(
-            f"{func.title}: threads hand {at.buffer.name} on inside {name}, which they do not run equally often, so "
-            "that no barrier can stand there; give the loop bounds that are the same for all threads, and guard what "
-            "is in it")
-    if is_bound(outer):
-        return _pushed(outer.body, lambda s: _fresh_loop(outer, s), {outer.loop_var}, at, func)
-    condition, wrap = outer.condition, lambda s: s
-    if collect(condition, BufferLoad) or outer.else_case is not None and collect(condition, Call):
-        v, value = Var("inside", "bool"), condition
-        condition, wrap = v, lambda s: LetStmt(v, value, s)
-    if outer.else_case is not None:
-        return wrap(seq(IfThenElse(condition, outer.then_case), IfThenElse(Not(condition), outer.else_case)))
-    return wrap(_pushed(outer.then_case, lambda s: _guarded(condition, s), frozenset(), at, func))
-
-
-def _guarded(condition, stmt):
-    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
-        return stmt.replace(condition=And(condition, stmt.condition))
-    return IfThenElse(condition, stmt)
-
-
-def _fresh_loop(loop, body):
-    return fresh_copy(loop.replace(body=body), {})
-
-
-def _pushed(inner, wrap, own, at, func):
-    """`wrap` around the parts of a statement in place of around itself. own: variables that `wrap` defines."""
-    if isinstance(inner, SeqStmt):
-        return seq(*map(wrap, inner.seq))
-    used = {For: lambda: (inner.min, inner.extent), LetStmt: lambda: inner.value, AttrStmt: lambda: inner.value,
-            DeclBuffer: lambda: inner.buffer.shape}.get(type(inner))
-    if used is not None and own.isdisjoint(free_vars(used())) and not collect(used(), BufferLoad):
-        return inner.replace(body=wrap(inner.body))
-    what = f"loop {at.outer.loop_var.name}" if isinstance(at.outer, For) else f"`if {at.outer.condition}`"
-    raise BarrierError(f"{func.title}: threads hand {at.buffer.name} on inside {what}, which some of them skip, so that "
-                       "no barrier can stand there; let all threads run it, and guard single stores")
-
-
-class _Replace(Kernels):
-    """Puts a statement for another one."""
-
-    def __init__(self, old, new):
-        self.old, self.new = old, new
-
-    def visit(self, value):
-        return self.new if value is self.old else super().visit(value)
-
-    def visit_For(self, loop):
-        return loop.replace(body=self.visit(loop.body))

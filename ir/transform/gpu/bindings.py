@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...expr import IterVar, Var, cast, const, substitute
-from ...tir.stmt import AttrStmt, For
+from ...tir.stmt import For
 from ..walk import StmtMutator
 
 _KEYS = ("thread_extent", "virtual_thread")

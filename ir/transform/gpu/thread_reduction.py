@@ -27,11 +27,10 @@ class ThreadReductionError(ValueError):
 
 
 def lower_cross_thread_reduction(func, shuffles=True):
-    """Requires blocks, with their inits. Ensures that no block with an iterator of type "reduce" runs on several threads
-    of a block: what these reduced on their own is joined, and the first of them stores it; where the result lies in
-    scope "local", each of them does. shuffles: whether threads of a warp can hand registers on.
-
-    shuffles: whether threads of a warp may hand registers on; else all join in shared memory.
+    """Requires blocks, with their inits. Ensures that no block with an iterator of type "reduce" runs on several
+    threads of a block: what these reduced on their own is joined, and the first of them stores it; where the result
+    lies in scope "local", each of them does. shuffles: whether threads of a warp can hand registers on; else all join
+    in shared memory.
 
     Sums of floats of 16 bits and fewer are of float32. Raises ThreadReductionError where the terms of a reduction may
     not be regrouped, or where its loops run spatial and reduce iterators at once.
@@ -132,7 +131,7 @@ class _Reduction:
     def _check(self):
         both = self.reduced & _driven(self.realize, "spatial")
         if both:
-            self._refuse(f"loop {next(iter(both)).name} runs spatial and reduce iterators of it at once; split the loop")
+            self._refuse(f"loop {next(iter(both)).name} runs spatial and reduce iterators of it; split the loop")
         for loop in (*self.inner, *self.bound.values()):
             used = set(free_vars((loop.min, loop.extent)))
             if loop in self.spatial and not isinstance(loop.extent, IntImm) or used & {x.loop_var for x in self.inner}:
@@ -141,8 +140,8 @@ class _Reduction:
             self._refuse("its threads are no constant number")
 
     def _refuse(self, why):
-        raise ThreadReductionError(f"{self.rewrite.func.title}: block {self.block.name_hint} is reduced by threads, but "
-                                   f"{why}")
+        block = self.block.name_hint
+        raise ThreadReductionError(f"{self.rewrite.func.title}: block {block} is reduced by threads, but {why}")
 
     def _buffer(self, b, what, shape=None):
         dtype = "float32" if b.dtype.is_float and b.dtype.bits < 32 else b.dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...arith import Analyzer
-from ...expr import IntImm, Var, free_vars
+from ...expr import IntImm, Var, free_vars, is_const_int
 from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, For
 from ..walk import StmtMutator
@@ -57,8 +57,8 @@ class Threads:
     def holds_back(self, loop):
         """Whether some threads of the block do not run a bound loop."""
         extent = self.extents[loop.thread_binding]
-        return loop.thread_binding not in self.symbolic and not (isinstance(loop.extent, IntImm) and isinstance(loop.min, IntImm) and loop.min.value == 0
-                    and loop.extent.value == extent)
+        whole = isinstance(loop.extent, IntImm) and is_const_int(loop.min, 0) and loop.extent.value == extent
+        return loop.thread_binding not in self.symbolic and not whole
 
 
 class Kernels(StmtMutator):

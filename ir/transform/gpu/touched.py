@@ -59,7 +59,7 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
         return IN_BLOCK
-    if _same_thread(first, then, threads, an):
+    if same_thread(first, then, threads, an):
         return NOT
     if threads.count is None:
         return IN_BLOCK
@@ -75,7 +75,7 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     return IN_WARP if np.array_equal(least // WARP, most // WARP) else IN_BLOCK
 
 
-def _same_thread(first, then, threads, an):
+def same_thread(first, then, threads, an):
     """Whether the indices that both accesses have in common tell which thread it is, whatever else they depend on."""
     if not all(axis in first.axes and axis in then.axes for axis in threads.variables):
         return False

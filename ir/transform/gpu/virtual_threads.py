@@ -13,10 +13,10 @@ MOST_COPIES = 16  # iterations that are unrolled
 
 
 def inject_virtual_thread(func):
-    """Requires no blocks and shaped buffers. Ensures that no loop is bound to "vthread": its iterations, of which none uses what another
-    one wrote, run one after the other around each statement that depends on them. Other statements run once for all.
-    Buffers that are declared inside and differ between iterations get a dimension. A loop without a constant extent
-    becomes a serial one where it is.
+    """Requires no blocks and shaped buffers. Ensures that no loop is bound to "vthread": its iterations, of which none
+    uses what another one wrote, run one after the other around each statement that depends on them. Other statements
+    run once for all. Buffers that are declared inside and differ between iterations get a dimension. A loop without a
+    constant extent becomes a serial one where it is.
     """
     return func.replace(body=_Inject().visit(func.body))
 

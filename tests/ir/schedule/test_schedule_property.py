@@ -36,7 +36,7 @@ CHOICES = ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectoriz
            "transform_layout", "reindex", "reorder_block_iter_var", "sample_perfect_tile", "sample_compute_location",
            "decompose_padding", "decompose_border", "cache_inplace", "pad_einsum", "rolling_buffer", "roll", "roll",
            "storage_align", "transform_block_layout", "tensorize", "annotate", "unannotate", "sample_categorical",
-           "copy", "read_at", "write_at"]
+           "copy", "read_at", "write_at", "tile_contraction"]
 
 
 FACTORS = (0.5, 2.0, -1.0)  # of the scaling stages of random_program
@@ -209,6 +209,10 @@ class Walk:
         block = self.block()
         count = len(self.sch.get(block).iter_vars)
         self.sch.pad_einsum(block, [self.rng.choice([0, 1, 2, 4]) for _ in range(count)])
+
+    def do_tile_contraction(self):
+        sizes = [[self.rng.choice([1, 2, 3, 4]) for _ in range(n)] for n in (2, 1, 1)]
+        self.sch.tile_contraction(self.block(), *sizes)
 
     def do_rolling_buffer(self):
         self.sch.rolling_buffer(self.block(), 0)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from .fallback import fallback
 from .points import points
-from .stepwise import stepwise
+from .product import gpu_product
 from .rows import rows
+from .stepwise import stepwise
 from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (stepwise, rows, points, transpose, fallback)}
+RULES = {rule.__name__: rule for rule in (stepwise, gpu_product, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

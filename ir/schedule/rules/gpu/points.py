@@ -26,10 +26,10 @@ class Points(Kernel):
     rule = "points"
 
     def candidates(self, target):
-        yield Plan(self.rule)
+        yield Plan(self.rule, "whole")
         for parts in (4, 8, 16, 32):
-            if self.terms >= 4 * parts:
-                yield Plan(self.rule, parts=parts)
+            if self.terms >= 4 * parts and COLUMNS * parts <= target.launch.max_threads:
+                yield Plan(self.rule, "parts", parts=parts)
 
     def cost(self, plan, target):
         parts = plan.parts or 1

@@ -21,9 +21,9 @@ from ....node import collect
 from ....tir.index_map import IndexMap
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
-from ...contraction_form import contraction_form, joined
+from ...contraction_form import Axis, contraction_form, joined
 from ...plan import Kernel, Match, Plan, Tile
-from ..blocks import SYMBOLIC, iter_vars, place_of, static_extent
+from ..blocks import SYMBOLIC, blocks, iter_vars, place_of, static_extent
 from ..registers import anchored
 from .products import TILES, cost_of
 
@@ -76,7 +76,8 @@ def gpu_product(sch, target):
         return None
     anchor, epilogue = found
     block = sch.get(sch.get_block(anchor))
-    if loops_of(sch, block, epilogue) is None:
+    alone = {b.name_hint for b in blocks(sch)} == {anchor, sch.get(epilogue).name_hint}
+    if not alone or loops_of(sch, block, epilogue) is None:
         return None
     form, _ = contraction_form(block)
     sizes = {side: _size(getattr(form, side)) for side in ("rows", "columns", "depth", "batch")}
@@ -102,6 +103,8 @@ def loops_of(sch, block, epilogue):
     every = list(sch.get_loops(epilogue))
     loops, found = dict(zip((iv.var for iv in out.iter_vars), every)), {}
     for var, index in zip(block.body.indices, loads[0].indices):
+        if not isinstance(var, Var):
+            continue  # a dimension of one element
         if isinstance(index, Var) and index in loops:
             found[var] = loops.pop(index)
         elif not is_const_int(index, 0):
@@ -126,21 +129,30 @@ def _apply(sch, anchor, epilogue, plan, target):
 def _in_parts(sch, anchor, parts):
     """Cut sums into parts: the block of these, and the one that writes them, a product of a batch of `parts`."""
     block = sch.get_block(anchor)
-    loops = sch.get_loops(block)[-len(iter_vars(sch.get(block), "reduce")):]
-    k = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    sch.transform_block_layout(block, _with_terms_joined(sch.get(block)))
+    *_, k = sch.get_loops(block)
     part, _ = sch.split(k, [parts, None])
     product = sch.rfactor(part, 0)
     return product, sch.cache_write(product, 0, "global")
+
+
+def _with_terms_joined(block):
+    """The IndexMap that makes one iterator of those of a reduction."""
+    initial = {iv.var: Var(iv.var.name.removeprefix("v_"), iv.var.dtype) for iv in block.iter_vars}
+    terms = iter_vars(block, "reduce")
+    k = joined([Axis(iv.var, iv.dom.extent) for iv in terms], initial, terms[0].var.dtype)
+    spatial = [initial[iv.var] for iv in iter_vars(block, "spatial")]
+    return IndexMap(tuple(initial.values()), (*spatial, Analyzer().simplify(k)))
 
 
 def _add_up(sch, sums, epilogue):
     """Add the parts up where the epilogue needs them, an element a thread."""
     loops = sch.get_loops(epilogue)
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    blocks, threads = sch.split(fused, [None, THREADS_OF_SUMS])
+    several, threads = sch.split(fused, [None, THREADS_OF_SUMS])
     sch.compute_at(sums, threads, preserve_unit_loops=True)
     sch.set_scope(sums, 0, "local")
-    sch.bind(blocks, "blockIdx.x")
+    sch.bind(several, "blockIdx.x")
     sch.bind(threads, "threadIdx.x")
 
 
@@ -175,9 +187,9 @@ def _result(sch, form, found, every, epilogue, factors):
     for side, loop in (("rows", m), ("columns", n)):
         points, across, vector = factors[side]
         rest, lanes = sch.split(loop, [None, vector])
-        blocks, turns, threads = sch.split(rest, [None, points, across])
+        tiles, turns, threads = sch.split(rest, [None, points, across])
         warps, threads = sch.split(threads, [None, min(LANES_DOWN if side == "rows" else LANES_ACROSS, across)])
-        cut[side] = blocks, warps, threads, turns, lanes
+        cut[side] = tiles, warps, threads, turns, lanes
     order = [cut[side][n] for n in range(3) for side in cut]
     points = [cut[side][n] for side in cut for n in (3, 4)]
     kept = [loop for loop in batch if static_extent(sch, loop) == SYMBOLIC][1:]  # in a block of threads

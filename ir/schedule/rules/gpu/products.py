@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 LATENCY = 700.0     # cycles from a load of global memory to its use, with what surrounds it
 HIDING_WARPS = 8    # warps of an SM that hide the latency of FMAs and of shared memory
-FMAS = 128          # float32 FMAs that an SM begins in a cycle
+ISSUED = 4          # instructions of a warp, such as 32 FMAs, that an SM begins in a cycle
+COPY = 4            # instructions for an element that is copied to shared memory
 SHARED_BYTES = 128  # of shared memory that an SM reads in a cycle
 LAUNCH = 3000.0     # cycles of a kernel's launch and end
 BYTES = 16.0        # of global memory that an SM writes and reads in a cycle
@@ -63,11 +64,12 @@ def cost_of(tile, kernel, parts, limits):
                   limits.shared_bytes // tile.shared_bytes(kernel.size))
     on_each = max(1, min(fitting, -(-blocks // limits.sms)))
     rounds = -(-blocks // (limits.sms * on_each))
-    warps = tile.threads / 32
-    fmas = tile.rows * tile.columns / FMAS
+    warps, copied = tile.threads / 32, (tile.rows + tile.columns) / tile.threads
+    loads = (tile.thread_rows + tile.thread_columns) / 4
+    issued = warps * (tile.thread_rows * tile.thread_columns + loads + COPY * copied) / ISSUED
     reads = warps * (64 * tile.thread_rows / 4 + 128 * tile.thread_columns / 4) / SHARED_BYTES
     hidden = min(1.0, on_each * warps / HIDING_WARPS)
-    work = on_each * depth * max(fmas, reads) / hidden
-    waits = depth / tile.depth * LATENCY / on_each if on_each * warps < 3 * HIDING_WARPS else 0
+    work = on_each * depth * max(issued, reads) / hidden
+    waits = depth / tile.depth * LATENCY / on_each if on_each * warps < 2 * HIDING_WARPS else 0
     written = kernel.rows * kernel.columns * kernel.batch * 4 * (1 if parts == 1 else 2 * parts + 1)
     return rounds * (work + waits) + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)

@@ -26,7 +26,7 @@ class Rows(Kernel):
     rule = "rows"
 
     def candidates(self, target):
-        for threads in (32, 64, 128, 256, 512, 1024):
+        for threads in (n for n in (32, 64, 128, 256, 512, 1024) if n <= target.launch.max_threads):
             yield Plan(self.rule, "warp" if threads == WARP else "block", turn=threads,
                        block=self._rows_of(threads, target))
 
@@ -38,7 +38,7 @@ class Rows(Kernel):
 
     def cost(self, plan, target):
         threads = plan.turn
-        steps = -(-self.length // threads) * target.cost("gpu.load") + min(log2(threads), 5) * target.cost("gpu.shuffle")
+        steps = -(-self.length // threads) * target.cost("gpu.load") + log2(WARP) * target.cost("gpu.shuffle")
         steps += (threads > WARP) * (2 * target.cost("gpu.barrier") + threads // WARP * target.cost("gpu.shuffle"))
         running = target.cost("gpu.processors") * target.cost("gpu.threads")
         return steps * max(self.rows * threads / running, 1)

@@ -37,23 +37,28 @@ def _apply(sch, plan, target):
     for nest in nests(sch):
         block = sch.get(nest[0])
         if len(nest) == 1 and _holds_steps(block) and (scope := _scope(block, target)) is not None:
-            _share_steps(sch, nest, scope)
+            _share_steps(sch, nest, scope, _threads(target))
         else:
             bind_nest(sch, nest)
     keep_own(sch)
     serial_reductions(sch)
 
 
+def _threads(target):
+    """How many threads share a stage at most."""
+    return min(MOST_THREADS, target.launch.max_threads) if target.launch is not None else MOST_THREADS
+
+
 def _scope(block, target):
     """The shared memory that has room for what a block and those inside of it allocate; None if none has."""
     inside = [b for inner in collect(block, Block) for b in inner.alloc_buffers]
     size = sum(prod(n.value for n in b.shape) * b.dtype.bytes for b in inside)
-    if size <= STATIC_BYTES:
+    if size <= (min(STATIC_BYTES, target.launch.shared_bytes) if target.launch is not None else STATIC_BYTES):
         return "shared"
     return "shared.dyn" if target.launch is not None and size <= target.launch.shared_dyn_bytes else None
 
 
-def _share_steps(sch, nest, scope):
+def _share_steps(sch, nest, scope, threads):
     outer = shared_loops(sch, nest)
     if not outer:
         bind_one(sch, nest)
@@ -69,11 +74,11 @@ def _share_steps(sch, nest, scope):
                 sch.set_scope(sch.get_block(stage.name_hint), index, scope)
     if not all(isinstance(iv.dom.extent, IntImm) for stage in stages for iv in iter_vars(stage, "spatial")):
         for stage in stages:
-            _share_rows(sch, sch.get_block(stage.name_hint))
+            _share_rows(sch, sch.get_block(stage.name_hint), threads // LANES)
         return
     most = max(prod(static(iv.dom.extent) for iv in iter_vars(stage, "spatial")) for stage in stages)
     for stage in stages:
-        _share_stage(sch, sch.get_block(stage.name_hint), min(max(most, LEAST_THREADS), MOST_THREADS))
+        _share_stage(sch, sch.get_block(stage.name_hint), min(max(most, LEAST_THREADS), threads))
 
 
 def _bind_blocks(sch, loops):
@@ -84,14 +89,14 @@ def _bind_blocks(sch, loops):
         sch.bind(loop, axis)
 
 
-def _share_rows(sch, block):
+def _share_rows(sch, block, most):
     """Let threads share a stage of which some extents depend on the step: its first loop, over rows, and the last
     ones."""
     loops = sch.get_loops(block)[:len(iter_vars(sch.get(block), "spatial"))]
     if not loops or not all(is_independent(sch, loop) for loop in loops):
         return  # GuardRedundantStores lets one thread do it
     rows = sch.get(loops[0]).extent
-    if isinstance(rows, IntImm) and rows.value <= MOST_ROWS:
+    if isinstance(rows, IntImm) and rows.value <= min(MOST_ROWS, most):
         sch.bind(loops.pop(0), "threadIdx.y")
     inner = []
     while loops and isinstance(sch.get(loops[-1]).extent, IntImm):
