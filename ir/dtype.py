@@ -16,7 +16,8 @@ _ELEMENTS = {"float16": ("float", 16), "float32": ("float", 32), "float64": ("fl
 _WITHOUT_INFINITY = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2fnuz": 57344.0,
                      "float8_e8m0fnu": 2.0 ** 127, "float4_e2m1fn": 6.0}  # and their greatest number
 # Spellings of TVM's for the same types
-_ALIASES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
+_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32",  # as TVM has them
+            "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
 
 
 class DataType(str):

@@ -16,7 +16,7 @@ from ..runtime.module import Module
 from .te.schedule import Schedule
 
 # What makes loops hard to read: simple_mode leaves it out, as TVM's does.
-_NOT_SIMPLE = ("LoopPartition",)
+_NOT_SIMPLE = ("LoopPartition", "InferFragment", "LowerDeviceOps")
 # Phase 0 of a script's own passes is before all others, phase 3 after them.
 _PHASE_ENDS = {1: "FlattenBuffer", 2: "UnrollLoop"}
 
@@ -24,8 +24,8 @@ _PHASE_ENDS = {1: "FlattenBuffer", 2: "UnrollLoop"}
 def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     """The lowered program of an IRModule, a PrimFunc or a te.Schedule with its `args`: an IRModule of flat PrimFuncs.
 
-    name: of the function made from a schedule. binds: not supported. simple_mode: without partitioned loops, for
-    people. Raises TypeError, or the ValueError of the pass that cannot go on.
+    name: of the function made from a schedule. binds: not supported. simple_mode: without partitioned loops and
+    with fragments as they are scheduled, for people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
     functions = _functions(inp, args, name, binds)
     kind = "cuda" if any(map(_is_bound, functions.values())) else "c"

@@ -110,6 +110,31 @@ def test_double_buffers_are_filled_one_turn_ahead():
     check(func, s.func, passes=PASSES)
 
 
+def test_loops_around_that_of_a_double_buffer_stay():
+    @T.prim_func
+    def main(x: T.Buffer((4, 6, 8), "float32"), y: T.Buffer((4, 8), "float32")):
+        for i in range(4):
+            for j in range(8):
+                y[i, j] = 0.0
+            for k in range(6):
+                with T.block("row"):
+                    row = T.alloc_buffer((8,), "float32", scope="shared")
+                    for j in range(8):
+                        with T.block("copy"):
+                            T.reads(x[i, k, j])
+                            T.writes(row[j])
+                            T.block_attr({"double_buffer_scope": 0})
+                            row[j] = x[i, k, j]
+                    for j in range(8):
+                        y[i, j] = y[i, j] + row[j]
+
+    x, y = np.arange(192, dtype=np.float32).reshape(4, 6, 8), np.zeros((4, 8), np.float32)
+    done = lower_prim_func(main)
+    run(done, x, y)
+    np.testing.assert_array_equal(y, x.sum(1))
+    assert "range(5)" in str(done) and "range(4)" in str(done)
+
+
 def test_a_loop_of_the_cpu_may_be_a_pipeline():
     """Stages on a target without asynchronous copies are copies that are done at once."""
     @T.prim_func

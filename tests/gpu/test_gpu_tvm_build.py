@@ -1,14 +1,18 @@
 """tvm.build for GPUs: sources, several functions, errors, and a call, with a device and without one."""
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import FLAGS, emulator, translate
+from fake_cuda import build_cudart
 from gpu_modules import compiles, emulated, ints, needs_emulator
 
 import ingot as tvm
 from ingot import te
 from ingot.ir.transform.gpu.launch import LaunchError
+from ingot.runtime import gpu_module
 from ingot.runtime.cudart import CudaError
 from ingot.runtime.shapes import InputError
 from ingot.script import ir as I, tir as T
@@ -167,3 +171,45 @@ def test_the_program_of_the_documentation(capsys):
     exec(compile(script, "tvm.md", "exec"), {})
     out = capsys.readouterr().out
     assert "ingot_cp_async4(" in out and "launch main__kernel(a, b, c)" in out and "wmma_sync_16x16x16_f16f16f32" in out
+
+
+@needs_emulator
+def test_a_call_passes_pointers_dimensions_and_numbers(tmp_path, monkeypatch):
+    """The whole way of a call, with the host's memory as the device's and kernels on the emulator."""
+    def by_emulator(sources, out, target, threads):
+        source = Path(sources[0])
+        text = source.with_suffix(".cpp")
+        text.write_text(translate(source.read_text()))
+        subprocess.run(["c++", *FLAGS, "-shared", "-I", source.parent, text, *map(str, emulator()), "-lm", "-o", out],
+                       check=True)
+        return out
+
+    monkeypatch.setenv("INGOT_CUDART", str(build_cudart(tmp_path)))
+    monkeypatch.setattr(gpu_module, "build_shared", by_emulator)
+    device, n = tvm.cuda(0), te.var("n")
+    a = te.placeholder((n, 4), name="a")
+    b = te.compute((n, 4), lambda i, j: a[i, j] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    block, thread = s[b].split(s[b].fuse(*b.op.axis), factor=8)
+    s[b].bind(block, te.thread_axis("blockIdx.x"))
+    s[b].bind(thread, te.thread_axis("threadIdx.x"))
+    built = tvm.build(s, [a, b], "cuda", name="f")
+    for size in (0, 3, 5):
+        x = tvm.nd.array(ints((size, 4)), device)
+        y = tvm.nd.array(np.zeros((size, 4), np.float32), device)
+        built(x, y)
+        np.testing.assert_array_equal(y.numpy(), ints((size, 4)) + 1)
+    for args, message in (((x,), "1 arguments given, 2 expected: a, b"),
+                          ((x, tvm.nd.array(np.zeros((2, 4), np.float32), device)), r"b has shape \(2, 4\), expected"),
+                          ((x, tvm.nd.array(np.zeros((5, 4), np.int32), device)), "b has dtype int32, expected float32"),
+                          ((x, tvm.nd.array(np.zeros(5, np.float32), device)), "b has 1 dimensions, expected 2")):
+        with pytest.raises(InputError, match=message):
+            built(*args)
+    with pytest.raises(TypeError, match=r"argument b is a ndarray that is not on the device; copy it there"):
+        built(x, np.zeros((5, 4), np.float32))
+    two = tvm.build(Two, target="cuda")
+    x, y = (tvm.nd.array(v, device) for v in (ints(64), np.zeros(64, np.float32)))
+    two(x, y, 1.5)
+    np.testing.assert_array_equal(y.numpy(), ints(64) * 1.5)
+    two["steps"](x, y)  # through memory of its own
+    np.testing.assert_array_equal(y.numpy(), (ints(64) + 1)[::-1])

@@ -26,7 +26,11 @@ def test_parts_of_a_dtype(text, code, bits, lanes, size):
     assert d == text and d.element.with_lanes(lanes) == d
 
 
-@pytest.mark.parametrize("text", ["float", "int3", "f32", "float32x", "boolean", "int32y4"])
+def test_a_kind_of_number_alone_has_32_bits():
+    assert [DataType(text) for text in ("float", "int", "uint")] == ["float32", "int32", "uint32"]
+
+
+@pytest.mark.parametrize("text", ["int3", "f32", "float32x", "boolean", "int32y4"])
 def test_unknown_dtypes_are_refused(text):
     with pytest.raises(ValueError, match="unknown dtype"):
         DataType(text)

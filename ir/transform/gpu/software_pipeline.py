@@ -45,8 +45,8 @@ def inject_double_buffer(func):
 
 class _DoubleBuffer(StmtMutator):
     def visit_For(self, loop):
-        _, children = _statements_in(loop.body)
-        ahead = [_fills_twice(child) for child in children]
+        allocs, children = _statements_in(loop.body)
+        ahead = [_fills_twice(child, set(map(id, allocs))) for child in children]
         loop = loop.replace(body=self.visit(loop.body))
         if not any(ahead) or all(ahead) or STAGES in loop.annotations or loop.kind not in ("serial", "unrolled"):
             return loop
@@ -59,9 +59,10 @@ class _DoubleBuffer(StmtMutator):
         return without(super().visit_Block(block), DOUBLE_BUFFER)
 
 
-def _fills_twice(stmt):
-    """Whether a statement has a block that fills a double buffer, in no loop that hands it on already."""
-    return any(DOUBLE_BUFFER in block.annotations and block.writes for block in blocks(stmt))
+def _fills_twice(stmt, allocs):
+    """Whether a statement has a block that fills a double buffer, one of those that a loop around allocates."""
+    found = ((block, block.annotations[DOUBLE_BUFFER]) for block in blocks(stmt) if DOUBLE_BUFFER in block.annotations)
+    return any(id(r.buffer) in allocs for block, place in found for r in block.writes[int(place):int(place) + 1])
 
 
 def inject_software_pipeline(func, is_async=True):
