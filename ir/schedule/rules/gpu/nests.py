@@ -1,13 +1,13 @@
 """Loop nests as device kernels: which loops threads may share, and how they are bound to blocks and threads."""
 from __future__ import annotations
 
-from ....expr import IntImm, is_const_int
+from ....expr import IntImm
 from ....node import collect
 from ....tir.stmt import Block, BlockRealize, SeqStmt
 from ...blocks import uses
 from ...errors import ScheduleError
 from ...independence import require_independent
-from ..blocks import blocks, iter_vars
+from ..blocks import blocks
 
 THREADS = 256  # of a block, where nothing asks for another number
 
@@ -194,8 +194,3 @@ def keep_own(sch):
                 continue
             index = next(n for n, w in enumerate(writer.writes) if w.buffer is buffer)
             sch.set_scope(sch.get_block(writer.name_hint), index, "local")
-
-
-def has_work(block):
-    """Whether a block has a spatial iteration variable of more than one value."""
-    return any(not is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "spatial"))
