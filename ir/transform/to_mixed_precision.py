@@ -79,7 +79,9 @@ class _Casts:
 
     def _narrowed(self, call):
         args = tuple(self._in_dtype(a) for a in call.args)
-        attrs = {**call.attrs, **({"out_dtype": type(call.attrs["out_dtype"])()} if call.attrs.get("out_dtype") else {})}
+        attrs = dict(call.attrs)
+        if attrs.get("out_dtype"):
+            attrs["out_dtype"] = str(self.dtype)
         return call_op(call.op, *args, **attrs)
 
     def _in_dtype(self, value):

@@ -122,7 +122,7 @@ class _Tiled:
 
     def _copy(self, ctx, factor, side, taken):
         """(buffer, its element in the product, the nest that fills it) of the operand that `side` numbers."""
-        values, group = {}, {}
+        values = {}
         for part in (side, "depth"):
             for axis, value in parted(getattr(self.form, part), self._number(part)).items():
                 self._enter(values, axis, value)

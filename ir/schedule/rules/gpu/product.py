@@ -51,13 +51,14 @@ class GpuProduct(Kernel):
         for tile in TILES:
             if tile.threads > target.launch.max_threads or tile.shared_bytes(self.size) > target.launch.shared_bytes:
                 continue
-            for parts in self._parts(tile):
+            for parts in self._parts(tile, target.launch.sms):
                 yield Plan(self.rule, tile.name, tile=Tile(1, tile.thread_rows, tile.thread_columns), turn=tile.depth,
                            parts=parts)
 
-    def _parts(self, tile):
-        """In how many parts of equal length sums may be made."""
-        if not self.can_part or self.depth >= SYMBOLIC:
+    def _parts(self, tile, sms):
+        """In how many parts of equal length sums may be made: several where whole ones leave SMs without a block."""
+        blocks = -(-self.rows // tile.rows) * -(-self.columns // tile.columns) * self.batch
+        if not self.can_part or self.depth >= SYMBOLIC or blocks >= sms:
             return (1,)
         return tuple(p for p in (1, 2, 3, 4, 6, 8, 12, 16) if p == 1 or self.depth % p == 0 and self.depth // p >= 64)
 

@@ -9,7 +9,7 @@ ISSUED = 4          # instructions of a warp, such as 32 FMAs, that an SM begins
 COPY = 4            # instructions for an element that is copied to shared memory
 SHARED_BYTES = 128  # of shared memory that an SM reads in a cycle
 LAUNCH = 3000.0     # cycles of a kernel's launch and end
-BYTES = 16.0        # of global memory that an SM writes and reads in a cycle
+BYTES = 10.0        # of global memory that an SM writes and reads in a cycle
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def cost_of(tile, kernel, parts, limits):
     blocks = -(-kernel.rows // tile.rows) * -(-kernel.columns // tile.columns) * kernel.batch * parts
     fitting = min(limits.registers // (tile.registers * tile.threads), 2048 // tile.threads,
                   limits.shared_bytes // tile.shared_bytes(kernel.size))
-    on_each = max(1, min(fitting, -(-blocks // limits.sms)))
-    rounds = -(-blocks // (limits.sms * on_each))
+    most = -(-blocks // limits.sms)  # blocks of the SM that has most
+    on_each = max(1, min(fitting, most))
     warps, copied = tile.threads / 32, (tile.rows + tile.columns) / tile.threads
     loads = (tile.thread_rows + tile.thread_columns) / 4
     issued = warps * (tile.thread_rows * tile.thread_columns + loads + COPY * copied) / ISSUED
     reads = warps * (64 * tile.thread_rows / 4 + 128 * tile.thread_columns / 4) / SHARED_BYTES
     hidden = min(1.0, on_each * warps / HIDING_WARPS)
-    work = on_each * depth * max(issued, reads) / hidden
-    waits = depth / tile.depth * LATENCY / on_each if on_each * warps < 2 * HIDING_WARPS else 0
+    work = most * depth * max(issued, reads) / hidden
+    waits = most / on_each * depth / tile.depth * LATENCY / on_each if on_each * warps < 2 * HIDING_WARPS else 0
     written = kernel.rows * kernel.columns * kernel.batch * 4 * (1 if parts == 1 else 2 * parts + 1)
-    return rounds * (work + waits) + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)
+    return work + waits + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)
