@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingot.codegen import opencl_package  # noqa: F401 - the folders of its kind of target
 from ingot.codegen.c_expr import EmitError
 from ingot.codegen.c_function import CFunction
 from ingot.codegen.kernels import Kernel

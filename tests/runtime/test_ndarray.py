@@ -135,4 +135,4 @@ def test_devices():
         tvm.device("tpu")
     with pytest.raises(ValueError, match=r"unknown device type 99; known: 1 \(cpu\)"):
         tvm.device(99)
-    assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("cuda")
+    assert tvm.runtime.enabled("llvm") and tvm.runtime.enabled("cuda") and not tvm.runtime.enabled("riscv")
