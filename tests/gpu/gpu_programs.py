@@ -37,7 +37,8 @@ def check(func, scheduled, *more, rtol=2e-6, passes=(*LOOPS, "ThreadSync")):
 
 def syncs(func, scope="shared"):
     """How many barriers of a scope the text of a function has."""
-    return sum(str(func).count(f"tvm_storage_sync(\"{s}\")") for s in ((scope, "global") if scope == "shared" else (scope,)))
+    scopes = (scope, "global") if scope == "shared" else (scope,)
+    return sum(str(func).count(f'tvm_storage_sync("{s}")') for s in scopes)
 
 
 def tiled_product(m=16, n=16, k=8, tile=8, step=4):

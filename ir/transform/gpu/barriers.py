@@ -225,8 +225,8 @@ class _Kernel:
                         a, b, grid, self.an)):
                     raise BarrierError(
                         f"{self.title}: blocks hand {a.buffer.name} on inside loop {kernel.loop_var.name}, and threads "
-                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer in "
-                        "a loop of its own before")
+                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer "
+                        "in a loop of its own before")
 
     # ------------------------------------------------------------ conflicts
 

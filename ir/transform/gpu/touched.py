@@ -163,8 +163,8 @@ def _apart(pair, sides, an, enumerated):
 
 
 def _as_numbers(forms, indices, sides, an, enumerated):
-    """Forms of indices as expressions of variables whose values are known: a side's own ones, and the `enumerated` ones,
-    to which those that sides have in common are added. Raises _Unknown."""
+    """Forms of indices as expressions of variables whose values are known: a side's own ones, and the `enumerated`
+    ones, to which those that sides have in common are added. Raises _Unknown."""
     try:
         exprs = [render(form, index.dtype) for form, index in zip(forms, indices)]
     except DoesNotFit:
