@@ -25,8 +25,8 @@ from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
-from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.context import PassContext, Sequential
+from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
@@ -236,7 +236,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
     pointers = _pointers(lowered["main"])
-    stack = 0 if devices else run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
+    stack = 0 if devices else run_stack(
+        options.target, options.threads, pointers, kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     checks = dim_checks(mod)

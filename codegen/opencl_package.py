@@ -33,7 +33,7 @@ class OpenCLProgramPrinter(CudaProgramPrinter):
                 _sizes(map(self.dim_text, launch.block)), "queue"]
 
     def _copied(self, dst, src, size):
-        return f"clEnqueueSVMMemcpy(queue, CL_FALSE, {dst}, {src}, {size}, 0, NULL, NULL)"
+        return f"ingot_copy(queue, {dst}, {src}, {size})"
 
 
 def _sizes(extents):

@@ -59,8 +59,8 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference, for the reason no_reference. dtype: what a float32 model is computed in. most_threads: more of them than so many would make it slower than one;
-    stack: bytes that a run takes of each thread's at most.
+    no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
+    stack: bytes that a run takes of each thread's at most; dtype: what a float32 model is computed in.
     """
 
     program: Program

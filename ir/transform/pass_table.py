@@ -46,7 +46,6 @@ from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
-from .mixed_precision import to_mixed_precision
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -268,7 +267,6 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
     ("ToMixedPrecision", _graph, to_mixed_precision, "plain layouts"),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
-    ("ToMixedPrecision", _graph, to_mixed_precision),
     ("KeepShares", _graph, keep_shares, "", "", 1),
     ("WidenImages", _graph, widen_images, "folded constants", "", 2),
     ("SliceEarly", _graph, slice_early, "", "", 1),

@@ -22,6 +22,12 @@ INGOT_INLINE cl_int ingot_enqueue(cl_command_queue queue, cl_kernel kernel, cons
     return clEnqueueNDRangeKernel(queue, kernel, 3, NULL, all, block, 0, NULL, NULL);
 }
 
+/* Enqueue a copy of bytes, of which there may be none. */
+INGOT_INLINE cl_int ingot_copy(cl_command_queue queue, void *dst, const void *src, size_t bytes)
+{
+    return bytes == 0 ? CL_SUCCESS : clEnqueueSVMMemcpy(queue, CL_FALSE, dst, src, bytes, 0, NULL, NULL);
+}
+
 /* Compile the kernels of a file, kernels_0.cl ..., for a queue's device. */
 [% for n in range(parts) %]
 cl_int [[ name ]]_load_[[ n ]](cl_command_queue queue, cl_program *program, cl_kernel *kernels);

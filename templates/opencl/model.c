@@ -52,7 +52,7 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *host, size_t host_bytes, v
     TRY(*net, [[ name ]]_load_[[ n ]](queue, &(*net)->programs[ [[- n ]]], (*net)->kernels));
 [% endfor %]
 [% if uploads %]
-    TRY(*net, clEnqueueSVMMemcpy(queue, CL_FALSE, arena, [[ name ]]_weights, [[ upper ]]_WEIGHTS_BYTES, 0, NULL, NULL));
+    TRY(*net, ingot_copy(queue, arena, [[ name ]]_weights, [[ upper ]]_WEIGHTS_BYTES));
 [% endif %]
 [% if init_lines %]
 

@@ -18,7 +18,7 @@ import emulated  # noqa: E402
 from node_cases import NOISE, PASSES, RANDOM, WRONG, all_cases, difference, reason  # noqa: E402
 
 import ingot  # noqa: E402
-from ingot.runtime import cuda_library, cudart  # noqa: E402
+from ingot.runtime import cuda_library  # noqa: E402
 
 pytestmark = pytest.mark.skipif(emulated.MISSING is not None, reason=str(emulated.MISSING))
 LEDGER = Path(__file__).parents[1] / "onnx_backend" / "ledger.json"
@@ -98,23 +98,28 @@ def outcome(case, library):
     return PASSES
 
 
+def _run_here(cases, libraries, folder, cudart_path, out):
+    """The child: two lines of the report for each case, what it is should the process end, and what it is."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=open(folder / "hang", "w"))
+    os.environ.update(INGOT_CUDART=str(cudart_path), EMU_POLICY=POLICY)
+    cuda_library.build_shared = lambda *_: out
+    with open(folder / "report", "w", buffering=1) as file:
+        for name, library in libraries.items():
+            print(json.dumps([name, f"{WRONG}: it ended the process"]), file=file)
+            print(json.dumps([name, outcome(cases[name], library)]), file=file)
+
+
 def run_all(cases, libraries, folder):
     """{name: outcome}, of a process of its own: what a kernel breaks is that one's."""
     cudart_path, out = build(list(libraries.values()), folder)
-    report = folder / "report"
     child = os.fork()
     if not child:
-        faulthandler.dump_traceback_later(SECONDS, exit=True, file=open(folder / "hang", "w"))
-        os.environ.update(INGOT_CUDART=str(cudart_path), EMU_POLICY=POLICY)
-        cudart.cudart.cache_clear()
-        cuda_library.build_shared = lambda *_: out
-        with open(report, "w", buffering=1) as file:
-            for name, library in libraries.items():
-                print(json.dumps([name, f"{WRONG}: it ended the process"]), file=file)
-                print(json.dumps([name, outcome(cases[name], library)]), file=file)
-        os._exit(0)
+        try:
+            _run_here(cases, libraries, folder, cudart_path, out)
+        finally:
+            os._exit(0)
     os.waitpid(child, 0)
-    return dict(map(json.loads, report.read_text().splitlines()))
+    return dict(map(json.loads, (folder / "report").read_text().splitlines()))
 
 
 @pytest.mark.parametrize("chunk", range(-(-len(NAMES) // PER_CHUNK)))

@@ -28,7 +28,10 @@ def results(lib, arrays):
 
 @pytest.mark.parametrize("weights", ["incbin", "file"])
 @pytest.mark.parametrize("made", [conv_net, attention_net, embedding_net])
-def test_a_network_runs_as_on_the_cpu(device, made, weights):
+def test_a_network_runs_as_on_the_cpu(device, made, weights, monkeypatch):
+    if made is attention_net:  # pocl 3.1 makes NaN of it with loops over the threads between barriers, its other way
+        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "repl")
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
     lib = ingot.compile(made(), target="opencl", weights=weights)
     reference = ingot.compile(made(), target="host")
     for length in (7, 12):

@@ -12,8 +12,8 @@ sys.path.append(str(Path(__file__).parents[1] / "codegen"))
 from test_cuda_program import ERRORS, REFUSED, with_weights  # noqa: E402 - a program made by hand
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-NETWORKS = {"conv_net": conv_net, "embedding_net": embedding_net, "recurrent_net": recurrent_net, "any_batch": lambda: with_symbolic_batch(conv_net()),
-            "any_length": attention_net}
+NETWORKS = {"conv_net": conv_net, "embedding_net": embedding_net, "recurrent_net": recurrent_net,
+            "any_batch": lambda: with_symbolic_batch(conv_net()), "any_length": attention_net}
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -103,7 +103,9 @@ def loops_of(sch, block, epilogue):
     every = list(sch.get_loops(epilogue))
     loops, found = dict(zip((iv.var for iv in out.iter_vars), every)), {}
     for var, index in zip(block.body.indices, loads[0].indices):
-        if isinstance(var, Var) and isinstance(index, Var) and index in loops:
+        if not isinstance(var, Var):
+            continue  # a dimension of one element
+        if isinstance(index, Var) and index in loops:
             found[var] = loops.pop(index)
         elif not is_const_int(index, 0):
             return None
