@@ -37,7 +37,8 @@ def check(func, scheduled, *more, rtol=2e-6, passes=(*LOOPS, "ThreadSync")):
 
 def syncs(func, scope="shared"):
     """How many barriers of a scope the text of a function has."""
-    return sum(str(func).count(f"tvm_storage_sync(\"{s}\")") for s in ((scope, "global") if scope == "shared" else (scope,)))
+    scopes = (scope, "global") if scope == "shared" else (scope,)
+    return sum(str(func).count(f'tvm_storage_sync("{s}")') for s in scopes)
 
 
 def tiled_product(m=16, n=16, k=8, tile=8, step=4):
@@ -54,10 +55,15 @@ def tiled_product(m=16, n=16, k=8, tile=8, step=4):
     s.compute_at(product, ji)
     s.set_scope(product, 0, "local")
     ko, _ = s.split(s.get_loops(product)[-1], [None, step])
+    fill_together(s, product, ko, tile)
+    return func, s.func
+
+
+def fill_together(s, product, loop, threads):
+    """Inside of a loop, threads x threads threads copy what a product reads to shared memory."""
     for which in (0, 1):
         copy = s.cache_read(product, which, "shared")
-        s.compute_at(copy, ko)
-        _, ty, tx = s.split(s.fuse(*s.get_loops(copy)[-2:]), [None, tile, tile])
+        s.compute_at(copy, loop)
+        _, ty, tx = s.split(s.fuse(*s.get_loops(copy)[-2:]), [None, threads, threads])
         s.bind(ty, "threadIdx.y")
         s.bind(tx, "threadIdx.x")
-    return func, s.func

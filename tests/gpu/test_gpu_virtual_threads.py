@@ -1,6 +1,6 @@
 """InjectVirtualThread: vthread loops become inner loops that share what they do not change."""
 import pytest
-from gpu_programs import LOOPS, check
+from gpu_programs import LOOPS, check, fill_together
 from tir_cases import matmul_te
 
 from ingot.ir.node import collect
@@ -27,12 +27,7 @@ def striped_product(m, n, k, virtual=2, threads=4, each=2, step=3):
     loops = s.get_loops(product)
     ko, ki = s.split(loops[-1], [None, step])
     s.reorder(ko, ki, *loops[-3:-1])
-    for which in (0, 1):
-        copy = s.cache_read(product, which, "shared")
-        s.compute_at(copy, ko)
-        _, ty, tx = s.split(s.fuse(*s.get_loops(copy)[-2:]), [None, threads, threads])
-        s.bind(ty, "threadIdx.y")
-        s.bind(tx, "threadIdx.x")
+    fill_together(s, product, ko, threads)
     return func, s.func
 
 

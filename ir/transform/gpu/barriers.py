@@ -53,8 +53,8 @@ def _require_inside(func):
     inside = {d.buffer for d in collect(kernels, DeclBuffer)}
     for d in collect(func.body, DeclBuffer):
         b = d.buffer
-        if b.scope != "global" and b not in inside and any(
-                a.buffer is b for a in collect(kernels, (BufferLoad, BufferStore))):
+        if b.scope != "global" and b not in inside and sum(
+                any(a.buffer is b for a in collect(k, (BufferLoad, BufferStore))) for k in kernels) > 1:
             raise BarrierError(f"{func.title}: {b.name} has the scope \"{b.scope}\", but is used around the loops that "
                                "are bound to blocks and threads, where no such memory lives on; compute it inside of "
                                "these loops, or leave it in global memory")
@@ -225,8 +225,8 @@ class _Kernel:
                         a, b, grid, self.an)):
                     raise BarrierError(
                         f"{self.title}: blocks hand {a.buffer.name} on inside loop {kernel.loop_var.name}, and threads "
-                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer in "
-                        "a loop of its own before")
+                        "wait for those of their own block alone; bind an outer loop to blocks, or compute the buffer "
+                        "in a loop of its own before")
 
     # ------------------------------------------------------------ conflicts
 

@@ -159,8 +159,14 @@ def _apart(pair, sides, an, enumerated):
         own.append(Linear(mine, form.const))
         forms.append(Linear({a: k for a, k in form.terms.items() if a not in mine}, 0))
     own[0] = combine(own[0], combine(forms[0], forms[1], -1))
+    return _as_numbers(own, pair, sides, an, enumerated)
+
+
+def _as_numbers(forms, indices, sides, an, enumerated):
+    """Forms of indices as expressions of variables whose values are known: a side's own ones, and the `enumerated`
+    ones, to which those that sides have in common are added. Raises _Unknown."""
     try:
-        exprs = [render(form, index.dtype) for form, index in zip(own, pair)]
+        exprs = [render(form, index.dtype) for form, index in zip(forms, indices)]
     except DoesNotFit:
         raise _Unknown from None
     for side, e in zip(sides, exprs):
@@ -312,15 +318,7 @@ def _own_parts(dim, sides, an, enumerated):
               for f, side in zip(forms, sides)]
     if all(c.key == common[0].key for c in common):
         forms = [combine(f, c, -1) for f, c in zip(forms, common)]
-    try:
-        exprs = [render(form, index.dtype) for form, index in zip(forms, dim)]
-    except DoesNotFit:
-        raise _Unknown from None
-    for e, side in zip(exprs, sides):
-        for v in free_vars(e):
-            if v not in side.varying:
-                enumerated[v] = _values(v, exprs, an.given.get(v))
-    return exprs
+    return _as_numbers(forms, dim, sides, an, enumerated)
 
 
 def extremes(e, ranges, guards):
