@@ -139,13 +139,16 @@ class ProgramPrinter:
         return self._code(where, f"memcpy({dst}, {src}, {size});")
 
     def _let(self, let, where):
-        name = self.names[id(let.dim)]
-        value = self._element(let, where) if isinstance(let.value, Read) else self.dim_text(let.value)
-        lines = self._code(where, f"{name} = {value};")
+        name, lines = self.names[id(let.dim)], self._assigned(let, where)
         if let.most is None:
             return lines
         most = self.dim_text(let.most, ADDITIVE)
         return lines + self._code(where, f"if ({name} < 0 || {name} > {most}) return INGOT_ERR_DIM;")
+
+    def _assigned(self, let, where):
+        """The lines in which the variable of a Let gets its value."""
+        value = self._element(let, where) if isinstance(let.value, Read) else self.dim_text(let.value)
+        return self._code(where, f"{self.names[id(let.dim)]} = {value};")
 
     def _check(self, check, where):
         return self._code(where, f"if (!({self.dim_text(check.cond)})) return INGOT_ERR_DIM;")

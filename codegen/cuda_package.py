@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 
 from .c_names import BESIDE_LAUNCHES
-from .cuda_program import CudaProgramPrinter
+from .cuda_program import CudaProgramPrinter, waits
 from .nvcc import cmake_architectures, gencode
 from .package import FOLDERS, RUNTIME, Folder, runtime_files
 from .toolchains import toolchain
@@ -47,7 +47,7 @@ class CudaFolder(Folder):
     def _context(self):
         context = super()._context()
         codes = toolchain(self.m.target).device_code
-        return {**context, "uploads": self.uploads, "index_inputs": bool(context["index_checks"]), "index_checks": [],
+        return {**context, "uploads": self.uploads, "waits": waits(self.p.run), "index_inputs": bool(context["index_checks"]), "index_checks": [],
                 "codes": ", ".join(codes)}
 
     def _tools(self, tools):

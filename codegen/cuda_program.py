@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from ..ir.expr import IntImm
 from .c_expr import EmitError
 from .c_program import INDENT, ProgramPrinter, wrap_call
-from .tree import Call, Copy, Launch, Let, Read, calls_of
+from .c_types import C_TYPES
+from .tree import Call, Copy, Launch, Let, Read, calls_of, leaves
+from .verify_program import dtype_of
 
 STATIC_SHARED = 48 << 10  # bytes of shared memory that a block has without asking for more
 # Types of parameters that C has no name for -> what a host passes.
@@ -50,7 +52,7 @@ def parameters(function):
     """[(declaration as host code has it, name)] of a printed kernel's parameters."""
     inside = function.signature.partition(f"{function.name}(")[2].rpartition(")")[0]
     found = []
-    for text in map(str.split, inside.split(",")):
+    for text in map(str.split, inside.split(",") if inside != "void" else ()):
         text = " ".join(HOST_TYPES.get(word, word) for word in text).replace("__restrict__ ", "")
         found.append((text, re.findall(r"\w+", text)[-1]))
     return found
@@ -93,11 +95,20 @@ class CudaProgramPrinter(ProgramPrinter):
         instance, size = "*net" if where.memory else "net", self._size(copy.bytes)
         return self._code(where, f"TRY({instance}, {self._copied(dst, src, size)});")
 
-    def _let(self, let, where):
-        if isinstance(let.value, Read):
-            raise EmitError(f"the run decides {let.dim.name} by what a tensor holds, which a run that only enqueues "
-                            "cannot read: give the size by dims or bounds, or compile for the CPU")
-        return super()._let(let, where)
+    def _assigned(self, let, where):
+        """What a tensor holds comes to the host, which waits for it."""
+        if not isinstance(let.value, Read):
+            return super()._assigned(let, where)
+        operand, own = let.value.operand, C_TYPES[let.dim.dtype]
+        ctype = C_TYPES[dtype_of(self.p, operand)]
+        instance, place = "*net" if where.memory else "net", self._argument(operand, where)
+        cast = "" if ctype == own else f"({own})"
+        lines = [f"{ctype} ingot_read = 0;",
+                 f"TRY({instance}, cudaMemcpyAsync(&ingot_read, {place}, sizeof ingot_read, cudaMemcpyDeviceToHost, "
+                 "stream));",
+                 f"TRY({instance}, cudaStreamSynchronize(stream));", f"{self.names[id(let.dim)]} = {cast}ingot_read;"]
+        return [*self._code(where, "{"), *(line for text in lines for line in self._code(where, INDENT + text)),
+                *self._code(where, "}")]
 
     def _call(self, call, where):
         raise EmitError(f"kernel {call.kernel} has no launch: its loops are not bound to threads of the device")
@@ -114,7 +125,12 @@ class CudaProgramPrinter(ProgramPrinter):
 
 CudaProgramPrinter.PRINTERS = {
     **ProgramPrinter.PRINTERS, Launch: CudaProgramPrinter._launch, Copy: CudaProgramPrinter._copy,
-    Let: CudaProgramPrinter._let, Call: CudaProgramPrinter._call}
+    Call: CudaProgramPrinter._call}
+
+
+def waits(tree):
+    """Whether a run waits for what a tensor holds."""
+    return any(isinstance(n, Let) and isinstance(n.value, Read) for n in leaves(tree))
 
 
 def _dim3(extents):

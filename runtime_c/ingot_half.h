@@ -46,7 +46,16 @@ INGOT_INLINE uint32_t ingot_narrow(float x, int bits, int mantissa, int least, u
 }
 
 INGOT_INLINE float ingot_bf16_to_f32(uint16_t h) { return f32x1_from_bits((uint32_t)h << 16); }
-INGOT_INLINE float ingot_f16_to_f32(uint16_t h) { return ingot_widen(h, 16, 10, -14, 0x7c00u); }
+INGOT_INLINE float ingot_f16_to_f32(uint16_t h)
+{
+#if defined(__CUDA_ARCH__) /* one instruction there */
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+#else
+    return ingot_widen(h, 16, 10, -14, 0x7c00u);
+#endif
+}
 INGOT_INLINE float ingot_e4m3_to_f32(uint8_t h) /* its one NaN becomes the usual one */
 {
     const uint32_t number = f32x1_bits(ingot_widen(h, 8, 3, -6, 0x80u)), sign = (uint32_t)(h >> 7) << 31;
@@ -60,7 +69,16 @@ INGOT_INLINE uint16_t ingot_f32_to_bf16(float x)
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (uint16_t)ingot_select_u32((u & 0x7fffffffu) > 0x7f800000u, (u >> 16) | 0x40u, rounded);
 }
-INGOT_INLINE uint16_t ingot_f32_to_f16(float x) { return (uint16_t)ingot_narrow(x, 16, 10, -14, 0x7c00u, 0x7e00u); }
+INGOT_INLINE uint16_t ingot_f32_to_f16(float x)
+{
+#if defined(__CUDA_ARCH__)
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+#else
+    return (uint16_t)ingot_narrow(x, 16, 10, -14, 0x7c00u, 0x7e00u);
+#endif
+}
 INGOT_INLINE uint8_t ingot_f32_to_e4m3(float x) { return (uint8_t)ingot_narrow(x, 8, 3, -6, 0x7fu, 0x7fu); }
 INGOT_INLINE uint8_t ingot_f32_to_e5m2(float x) { return (uint8_t)ingot_narrow(x, 8, 2, -14, 0x7cu, 0x7eu); }
 

@@ -7,5 +7,7 @@
     } device;
     void *arena;
     cudaStream_t stream;
+[% if not waits %]
     cudaGraph_t graph;
     cudaGraphExec_t executable;
+[% endif %]

@@ -1,7 +1,12 @@
 [% extends "model.h" %]
 [% block notes %]
  * Tensors, weights and the arena lie in the memory of a CUDA device; instances in that of the host. Nothing here
+[% if waits %]
+ * allocates, prints or aborts. A run enqueues kernels on a stream, and waits for it where a tensor decides what follows:
+ * no graph can capture it.
+[% else %]
  * allocates, prints, aborts or waits: a run enqueues kernels on a stream, no more, so that a graph can capture it.
+[% endif %]
  * Instances share no state: each thread may run one of its own.
 [% endblock %]
 [% block memory %]

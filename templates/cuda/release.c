@@ -1,5 +1,7 @@
+[% if not waits %]
     CUDA(cudaGraphExecDestroy(executable));
     CUDA(cudaGraphDestroy(graph));
+[% endif %]
     CUDA(cudaStreamDestroy(stream));
 [% for t in inputs + outputs %]
     CUDA(cudaFree(device.[[ t.name ]]));

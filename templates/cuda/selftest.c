@@ -30,13 +30,18 @@
     CUDA(cudaStreamSynchronize(stream));
     if (refused(status, net)) return 1;
 
-    /* The second run is that of a graph. */
+    /* The second run[[ " finds what the first one left" if waits else " is that of a graph" ]]. */
 [% include "cuda/graph.c" %]
     if (refused(status, net)) return 1;
 [% for t in inputs if not t.const %]
     CUDA(cudaMemcpyAsync(device.[[ t.name ]], [[ t.name ]], sizeof [[ t.name ]], cudaMemcpyHostToDevice, stream));
 [% endfor %]
+[% if waits %]
+    status = [[ name ]]_run([[ run_arguments ]]);
+    if (refused(status, net)) return 1;
+[% else %]
     CUDA(cudaGraphLaunch(executable, stream));
+[% endif %]
 [% for t in outputs %]
     CUDA(cudaMemcpyAsync([[ t.name ]]_again, device.[[ t.name ]], sizeof [[ t.name ]], cudaMemcpyDeviceToHost, stream));
 [% endfor %]

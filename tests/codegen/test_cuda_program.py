@@ -109,17 +109,27 @@ def test_a_run_launches_kernels_and_copies_on_the_stream():
     assert "ingot_dim3((n + 63) / 64, 1, 1)" in text
 
 
-def test_what_a_run_cannot_do_without_waiting_is_refused():
-    x, y, n = operand("input", 0, "x"), operand("output", 0, "y"), Var("found", "int64")
-    reads = program(seq(Let(n, Read(operand("input", 1, "steps")), number(4)), Copy(x, y, n * 4)),
-                    [tensor("x", "float32", 4), tensor("steps", "int32", 1)], [tensor("y", "float32", 4)])
-    with pytest.raises(EmitError, match="the run decides found by what a tensor holds, which a run that only enqueues"):
-        on_device(reads).files()
+def test_what_no_launch_does_is_refused():
+    x, y = operand("input", 0, "x"), operand("output", 0, "y")
     calls = program(seq(Call("add", (x, x, y), reads=2)), [tensor("x", "float32", 4)], [tensor("y", "float32", 4)])
     with pytest.raises(EmitError, match="kernel add has no launch: its loops are not bound to threads"):
         on_device(calls).files()
     with pytest.raises(ValueError, match="one file holds C alone, and cuda-sm_80 has kernels beside it"):
         symbolic().files(single_file=True)
+
+
+def test_a_run_waits_for_what_it_reads(tmp_path):
+    x, y, n = operand("input", 0, "x"), operand("output", 0, "y"), Var("found", "int64")
+    reads = program(seq(Let(n, Read(operand("input", 1, "steps")), number(4)), Copy(x, y, n * 4)),
+                    [tensor("x", "float32", 4), tensor("steps", "int32", 1)], [tensor("y", "float32", 4)])
+    made = on_device(reads)
+    text = made.files()["tree.c"]
+    assert "cudaMemcpyAsync(&ingot_read, steps, sizeof ingot_read, cudaMemcpyDeviceToHost, stream)" in text
+    assert text.index("cudaStreamSynchronize(stream)") < text.index("found = (int64_t)ingot_read;")
+    assert "if (found < 0 || found > 4) return INGOT_ERR_DIM;" in text
+    assert "no graph can capture it" in made.files()["tree.h"] and "Graph" not in made.files()["selftest.c"]
+    made.write(tmp_path / "tree")
+    strict_c(tmp_path / "tree")
 
 
 def test_much_shared_memory_is_asked_for_when_kernels_are_loaded():

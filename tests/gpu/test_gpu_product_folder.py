@@ -2,6 +2,7 @@
 import subprocess
 
 import onnx
+import emulated
 import pytest
 from folders import check_host_code, check_kernels, folder_of, nvcc
 from networks import attention_net, conv_net, make_model, needs_zoo, with_symbolic_batch, zoo, zoo_names
@@ -9,7 +10,7 @@ from onnx import TensorProto, helper
 
 import ingot
 from ingot import cli
-from ingot.codegen.compile import STAGES, Options, compile_module, lower
+from ingot.codegen.compile import STAGES, Options, compile_module
 
 NETWORKS = {"conv_net": conv_net, "any_batch": lambda: with_symbolic_batch(conv_net()), "any_length": attention_net}
 
@@ -83,22 +84,27 @@ def branch(name, op):
                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])])
 
 
-DECIDING = {
-    "size": (model_of(helper.make_node("NonZero", ["x"], ["y"], name="find"), inputs=[("x", TensorProto.FLOAT, [4])],
-                      outputs=[("y", TensorProto.INT64, [1, "count"])]),
-             r"node find \(NonZero\): a tensor decides the size .* while the network runs"),
-    "branch": (model_of(helper.make_node("If", ["c"], ["y"], name="choose", then_branch=branch("a", "Relu"),
-                                         else_branch=branch("b", "Neg")),
-                        inputs=[("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [4])],
-                        outputs=[("y", TensorProto.FLOAT, [4])]),
-               r"node choose \(If\): a tensor decides which branch is taken while the network runs"),
-}
+def test_sizes_that_a_run_decides_are_refused_by_the_output():
+    model = model_of(helper.make_node("NonZero", ["x"], ["y"], name="find"), inputs=[("x", TensorProto.FLOAT, [4])],
+                     outputs=[("y", TensorProto.INT64, [1, "count"])])
+    with pytest.raises(ValueError, match=r"output 'y' of shape \[1, .*\]: a run for cuda-sm_80 cannot report sizes"):
+        ingot.compile(model, target="cuda-sm_80")
 
 
-@pytest.mark.parametrize("model, message", DECIDING.values(), ids=DECIDING)
-def test_what_a_tensor_decides_is_refused_by_its_node(model, message):
-    with pytest.raises(ValueError, match=message):
-        lower(ingot.from_onnx(model), Options.check(target="cuda-sm_80"))
+def test_a_run_waits_for_what_decides_a_branch(tmp_path):
+    model = model_of(helper.make_node("If", ["c"], ["y"], name="choose", then_branch=branch("a", "Relu"),
+                                      else_branch=branch("b", "Neg")),
+                     inputs=[("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [4])],
+                     outputs=[("y", TensorProto.FLOAT, [4])])
+    folder_of(model, tmp_path / "net", "choose")
+    check_host_code(tmp_path / "net")
+    text = (tmp_path / "net" / "choose.c").read_text()
+    assert "cudaStreamSynchronize(stream)" in text
+    assert "no graph can capture it" in (tmp_path / "net" / "choose.h").read_text()
+    if emulated.MISSING is None:
+        for program in ("selftest", "example"):
+            done = emulated.run_folder(tmp_path / "net", program=program)
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_names_of_the_code_around_are_no_tensors(tmp_path):

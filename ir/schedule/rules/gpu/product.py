@@ -18,6 +18,7 @@ from math import prod
 from ....arith import Analyzer
 from ....expr import Var, const, is_const_int
 from ....node import collect
+from ....tir.hints import UNROLL
 from ....tir.index_map import IndexMap
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
@@ -134,6 +135,7 @@ def _in_parts(sch, anchor, parts):
     *_, k = sch.get_loops(block)
     part, _ = sch.split(k, [parts, None])
     product = sch.rfactor(part, 0)
+    sch.set_scope(product, 0, "global")  # two kernels hand them on, wherever the sums themselves lie
     return product, sch.cache_write(product, 0, "global")
 
 
@@ -239,9 +241,12 @@ def _share(sch, copy, product, ko, letter, tile):
     else:
         fused = sch.fuse(*units, k, *points)
     turns, threads = sch.split(fused, [None, tile.threads])
-    sch.unroll(turns)
+    sch.annotate(turns, UNROLL, FETCHES)
     sch.bind(threads, "threadIdx.x")
     sch.storage_align(copy, 0, -4, 32, VECTOR)
+
+
+FETCHES = 2  # elements that a thread has under way at once: of more the addresses and guards spill
 
 
 def _depth_of(sch, block, loop):
