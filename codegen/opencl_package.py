@@ -11,7 +11,7 @@ from .cuda_package import CudaFolder
 from .cuda_program import CudaProgramPrinter, Launcher, parameters
 from .package import FOLDERS, RUNTIME, inlined, runtime_files
 
-ALIGN = 256  # bytes, of tensors in the arena
+ALIGN = 128  # bytes, of the arena and weights: as much as clSVMAlloc promises
 HOST_FIXED = 128  # bytes of an instance beside its programs and kernels
 HOST_TYPES = {"char": "int8_t", "uchar": "uint8_t", "short": "int16_t", "ushort": "uint16_t", "int": "int32_t",
               "uint": "uint32_t", "long": "int64_t", "ulong": "uint64_t"}

@@ -30,7 +30,8 @@ FOLLOWING = {
 
 @on_main
 def to_mixed_precision(func, dtype="float16"):
-    """The function with float32 products, and what follows them, in `dtype`: "float16" or "bfloat16"."""
+    """The function with float32 products, and what follows them, in `dtype`: "float16" or "bfloat16". Requires plain
+    layouts. Inputs and outputs stay float32."""
     return _Casts(func, DataType(dtype)).function()
 
 

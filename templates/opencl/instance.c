@@ -1,9 +1,6 @@
     OPENCL(first_queue(&context, &queue));
-    arena = clSVMAlloc(context, CL_MEM_READ_WRITE, arena_bytes, [[ upper ]]_ARENA_ALIGN <= 128 ? [[ upper ]]_ARENA_ALIGN : 0);
-    if (arena == NULL || (uintptr_t)arena % [[ upper ]]_ARENA_ALIGN != 0) { /* some drivers align to 128 bytes at most */
-        arena = clSVMAlloc(context, CL_MEM_READ_WRITE, arena_bytes + [[ upper ]]_ARENA_ALIGN, 0);
-        arena = (void *)(((uintptr_t)arena + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
-    }
+    arena = clSVMAlloc(context, CL_MEM_READ_WRITE, arena_bytes, [[ upper ]]_ARENA_ALIGN);
+    if (arena == NULL) return 1;
 [% for t in inputs + outputs %]
     device.[[ t.name ]] = clSVMAlloc(context, CL_MEM_READ_WRITE, sizeof [[ t.name ]], 0);
     if (device.[[ t.name ]] == NULL) return 1;
@@ -11,7 +8,7 @@
     status = [[ name ]]_init(&net, host, sizeof host, arena, arena_bytes, queue);
 [% if weights == "file" %]
     FILE *file = fopen("[[ name ]]_weights.bin", "rb");
-    void *weights = clSVMAlloc(context, CL_MEM_READ_WRITE, [[ upper ]]_WEIGHTS_BYTES, 0);
+    void *weights = clSVMAlloc(context, CL_MEM_READ_WRITE, [[ upper ]]_WEIGHTS_BYTES, [[ upper ]]_ARENA_ALIGN);
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES);
     if (weights == NULL || weights_block == NULL || file == NULL || fread(weights_block, 1, [[ upper ]]_WEIGHTS_BYTES, file) != [[ upper ]]_WEIGHTS_BYTES) {
         fprintf(stderr, "cannot read [[ name ]]_weights.bin\n");

@@ -29,7 +29,8 @@ SECONDS = 120  # that a chunk's networks may run
 POLICY = os.environ.get("EMU_POLICY", ("up", "down", "shuffled late")[SEED % 3])
 STATIC = ("extent", "dim3")  # functions that each network has for itself
 # Reasons for which a network that runs on CPUs does not run on a GPU.
-REFUSED = ("cannot report sizes that it decides", "calls C functions")
+REFUSED = ("cannot report sizes that it decides", "calls C functions",
+           "a network for each shape of a call")
 
 
 def _names():
@@ -45,7 +46,8 @@ NAMES = _names()
 def compiled(case, name):
     """The library of a case, or why there is none."""
     try:
-        return ingot.compile(case.model, target="cuda-sm_80", weights="array", name=name)
+        library = ingot.compile(case.model, target="cuda-sm_80", weights="array", name=name)
+        return library if hasattr(library, "model") else "a network for each shape of a call"
     except Exception as error:  # noqa: BLE001  (what is raised is what is reported)
         return reason(error) if "internal error" not in str(error) else f"{WRONG}: {str(error)[:300]}"
 

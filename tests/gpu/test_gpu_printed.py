@@ -1,5 +1,6 @@
 """Random GPU schedules as CUDA C, under the emulator: barriers and shuffles do in C what they do in Python."""
 import random
+import re
 
 import emulated
 import numpy as np
@@ -16,7 +17,7 @@ from ingot.ir import te
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.gpu.barriers import BarrierError
-from ingot.ir.transform.gpu.launch import device_kernels
+from ingot.ir.transform.gpu.launch import LaunchError, device_kernels
 from ingot.ir.transform.pipeline import lower_prim_func, pipeline_for
 
 pytestmark = pytest.mark.skipif(emulated.MISSING is not None, reason=str(emulated.MISSING))
@@ -58,11 +59,11 @@ class _Batch:
         for name, func, made in cases:
             try:
                 self._add(name, func, lower_prim_func(made, pipeline_for("cuda")))
-            except BarrierError as error:
-                assert 'scope "' in str(error)
+            except (BarrierError, LaunchError) as error:
+                assert re.search("scope [\"']", str(error))
 
     def _add(self, name, func, done):
-        inputs = arguments(func)
+        inputs, kernels = arguments(func), device_kernels(done)
         names = {}
         tensors, expected = iter([x for x in inputs if isinstance(x, np.ndarray)]), iter(results(func, inputs))
         for p in done.params:
@@ -75,7 +76,7 @@ class _Batch:
             self.arrays[key] = np.zeros(value_of(b.shape[0]), b.dtype.numpy) if array is None else array
             if array is not None:
                 self.expected[key] = next(expected)
-        for n, kernel in enumerate(device_kernels(done)):
+        for n, kernel in enumerate(kernels):
             printed = print_cuda(kernel.func, f"{name}_{n}")
             self.text.append(f"{printed.signature}\n{printed.body}")
             self.launches.append((f"{name}_{n}", *([value_of(e) for e in dims] for dims in (kernel.grid, kernel.block)),

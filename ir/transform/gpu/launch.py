@@ -46,19 +46,27 @@ def device_kernels(func, limits=None):
 
     limits: a target's Limits, to which launches are held. Raises LaunchError.
     """
-    return tuple(_kernel(func, stmt, limits) for stmt in _parts(func.body))
+    return tuple(_kernel(func, stmt, limits) for stmt in _parts(func.body, func))
 
 
-def _parts(stmt):
+def _parts(stmt, func):
     """The statements that are kernels, each with what is declared around it."""
     if isinstance(stmt, SeqStmt):
-        return [part for s in stmt.seq for part in _parts(s)]
+        return [part for s in stmt.seq for part in _parts(s, func)]
+    if isinstance(stmt, DeclBuffer):
+        parts = _parts(stmt.body, func)
+        users = [p for p in parts if any(b.data is stmt.buffer.data for b in collect(p, Buffer))]
+        if len(users) > 1:
+            raise LaunchError(f"{func.title}: buffer {stmt.buffer.name} of scope {stmt.buffer.scope!r} is used by "
+                              f"{len(users)} kernels, and lives in one: leave it in global memory, or compute it inside "
+                              "of the loops that are bound to blocks")
+        return [stmt.replace(body=p) if p in users else p for p in parts]
     if isinstance(stmt, LetStmt) and not collect(stmt.value, BufferLoad):
-        return [_as_value(stmt, part) for part in _parts(stmt.body)]
+        return [_as_value(stmt, part) for part in _parts(stmt.body, func)]
     if isinstance(stmt, AttrStmt) and stmt.attr_key != "thread_extent":
-        return [stmt.replace(body=part) for part in _parts(stmt.body)]
+        return [stmt.replace(body=part) for part in _parts(stmt.body, func)]
     if isinstance(stmt, IfThenElse) and stmt.else_case is None and not collect(stmt.condition, BufferLoad):
-        return [stmt.replace(then_case=part) for part in _parts(stmt.then_case)]
+        return [stmt.replace(then_case=part) for part in _parts(stmt.then_case, func)]
     return [stmt]
 
 
@@ -68,6 +76,7 @@ def _as_value(let, part):
 
 
 def _kernel(func, stmt, limits):
+    _require_one(func, stmt)
     extents = {}
     stmt = _Extents(func, extents).visit(stmt)
     grid, block = (tuple(extents.get(axis, const(1, "int64")) for axis in axes) for axes in (GRID, BLOCK))
@@ -76,6 +85,17 @@ def _kernel(func, stmt, limits):
     if limits is not None:
         _check(func, kernel, extents, stmt, limits)
     return kernel
+
+
+def _require_one(func, stmt):
+    """Raise LaunchError where blocks would have to wait for one another: several nests bound to blocks in a kernel."""
+    for seq in collect(stmt, SeqStmt):
+        nests = [[x for x in collect(s, (For, AttrStmt)) if _axis(x) in GRID] for s in seq.seq]
+        nests = [n for n in nests if n]
+        if len(nests) > 1:
+            raise LaunchError(f"{func.title}: loops {_name(nests[0][0])} and {_name(nests[1][0])} are bound to blocks "
+                              "one after the other under a condition or a loop that decides both: a kernel cannot wait "
+                              "for all blocks; take them out of it")
 
 
 class _Extents(StmtMutator):

@@ -246,7 +246,7 @@ def _share(sch, copy, product, ko, letter, tile):
     sch.storage_align(copy, 0, -4, 32, VECTOR)
 
 
-FETCHES = 2  # elements that a thread has under way at once: of more the addresses and guards spill
+FETCHES = 4  # elements that a thread has under way at once: of more the addresses and guards spill
 
 
 def _depth_of(sch, block, loop):
