@@ -62,8 +62,8 @@ class CudaExpr(CExpr):
 
     def _device_function(self, e):
         function = str(getattr(e.args[0], "value", e.args[0]))
-        for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"), ("ingot_to_tf32", "mma"),
-                              ("ingot_atomic", "atomics"), ("ingot_", "device")):
+        for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"),
+                              ("ingot_to_tf32", "mma"), ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)
                 break

@@ -47,8 +47,8 @@ class CudaFolder(Folder):
     def _context(self):
         context = super()._context()
         codes = toolchain(self.m.target).device_code
-        return {**context, "uploads": self.uploads, "waits": waits(self.p.run), "index_inputs": bool(context["index_checks"]), "index_checks": [],
-                "codes": ", ".join(codes)}
+        return {**context, "uploads": self.uploads, "waits": waits(self.p.run),
+                "index_inputs": bool(context["index_checks"]), "index_checks": [], "codes": ", ".join(codes)}
 
     def _tools(self, tools):
         return {"gencode": " ".join(gencode(tools.device_code)),

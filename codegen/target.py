@@ -23,7 +23,8 @@ _DEVICES = {**dict.fromkeys(("nvidia-a100", "nvidia-a10", "nvidia-a10g", "nvidia
             **dict.fromkeys(("nvidia-h100", "nvidia-h200", "nvidia-gh200"), "cuda-sm_90a")}
 _GEFORCE = re.compile(r"(geforce-)?rtx-(30|40)\d\d(-ti)?(-super)?")
 _GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_threads_per_block",
-                       "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size", "-l2_cache_size_bytes")
+                       "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size",
+                       "-l2_cache_size_bytes")
 _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
                    "-runtime", "-system-lib", "-executor")
 
