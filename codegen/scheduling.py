@@ -6,16 +6,23 @@ from functools import cached_property
 
 from ..ir.boundary import internal_errors
 from ..ir.relax.control import all_bindings
-from ..ir.schedule.plan import ATTRIBUTE
+from ..ir.node import collect
+from ..ir.schedule.plan import ATTRIBUTE, PlanError
 from ..ir.schedule.rules import GIVEN, Decision
 from ..ir.schedule.rules.row_reduction import reduction_loops
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
+from ..ir.tir.stmt import DeclBuffer
+from ..ir.transform.gpu.launch import LaunchError, device_kernels
+from ..ir.transform.pipeline import Network, lower_prim_func, pipeline_for
 from ..ir.transform.walk import blocks
 from .describe import primitives
 from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
 from .recorded import apply_recorded, does_not_fit, with_recorded
+
+
+TILED = ("gpu_product",)  # rules of GPUs whose tiles may turn out too large
 
 
 @dataclass
@@ -99,11 +106,27 @@ class Scheduling:
     def _schedule(self, name, machine):
         decision, func = self._decide(name, machine), self.functions[name]
         with internal_errors(lambda: f"the schedule of {func.title}"):
-            sch = decision.schedule(machine)
+            sch = decision.schedule(machine, self._on_device) if machine.launch else decision.schedule(machine)
             if self._by_plan(name):
                 self._check(name, sch.refused)
             by_trace = name in self.recorded and not self._by_plan(name)
             return _first_of_all(sch) if func.attrs.get("may_be_empty") and not by_trace else sch
+
+    def _on_device(self, sch):
+        """Raises PlanError for tiles that the device has no room for: those of images whose rows they cut are larger
+        than their rule can know."""
+        machine = self.options.machine
+        if sch.plan is None or sch.plan.rule not in TILED:
+            return
+        try:
+            lowered = lower_prim_func(sch.func, pipeline_for(machine, Network(self.kept)))
+            kernels = device_kernels(lowered, machine.launch)
+        except LaunchError as error:
+            raise PlanError(str(error)) from None
+        own = max(sum(d.buffer.shape[0].value * d.buffer.dtype.bytes for d in collect(k.func.body, DeclBuffer)
+                      if not d.buffer.scope.startswith("shared")) for k in kernels)
+        if own > 4 * machine.launch.max_registers:
+            raise PlanError(f"a thread would hold {own} bytes, and has {4 * machine.launch.max_registers} of registers")
 
     def _by_plan(self, name):
         return name in self.recorded and self.recorded[name][1].by_plan

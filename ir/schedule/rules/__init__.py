@@ -117,14 +117,16 @@ class Decision:
             return 0
         return self._match.kernel.waits(self.plan, self.target) if self.plan.threads else None
 
-    def schedule(self, target):
+    def schedule(self, target, check=None):
         """Apply what is decided, once: the Schedule for a target, the same or one thread of it, for which sizes are
-        chosen anew. `.plan` is what was applied, `.trace` how, and `.refused` says why other rules were not, for what
+        chosen anew. check: function of the Schedule that raises PlanError where the next rule is to be tried. `.plan` is what was applied, `.trace` how, and `.refused` says why other rules were not, for what
         fits then may be slower; also which loops threads could not share."""
         while self._match is not None:
             try:
                 plan = self.plan if target == self.target else _choose(self._match, target, self._given)
                 if _apply(self._match, plan, self._sch, target):
+                    if check is not None:
+                        check(self._sch)
                     break
             except (ScheduleError, PlanError) as error:
                 self.refused.append(f"{self._name}: {error.line}")
