@@ -1,10 +1,9 @@
 """Convolutions on GPUs as implicit products: images, groups, strides, borders, and what follows, keep the meaning."""
 import pytest
+from gpu_cases import GPU, funcs, meaning_kept, scheduled
 from onnx import TensorProto, helper
 
 import ingot
-from gpu_cases import GPU, funcs, meaning_kept, scheduled
-
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules.gpu import product as rule
 from ingot.ir.schedule.rules.gpu.product import gpu_product
@@ -46,7 +45,7 @@ def test_a_tile_that_a_device_has_no_room_for_gives_way_to_the_next_rule():
     """Columns of a tile that lie across rows of images of 38 reach far: the tile would take megabytes."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [20, 16, 50, 40])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [20, 13, 48, 38])
-    w = helper.make_tensor("w", TensorProto.FLOAT, [13, 16, 3, 3], np.ones(13 * 16 * 9, np.float32))
+    w = helper.make_tensor("w", TensorProto.FLOAT, [13, 16, 3, 3], [1.0] * (13 * 16 * 9))
     graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], name="odd")], "g", [x], [y], [w])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     kernel, = ingot.compile(model, target="cuda-sm_80").model.kernels.values()
