@@ -80,6 +80,10 @@ def _library(mod, options, model):
     """The library of a module that was made from `model`."""
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
+    if "input_values" in attrs and options.target.launch is not None:
+        raise ValueError(f"{compiled.title} takes or gives sequences or optional values, of which Python makes tensors "
+                         f"for CPUs only: write its folder for {options.target} by `ingot compile`, whose C takes each "
+                         "element by itself")
     if "input_values" not in attrs:
         return _class_of(options.target)(compiled)
     return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])

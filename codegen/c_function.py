@@ -197,7 +197,7 @@ class CPrinter(Visitor):
         elif self.dialect.unroll and (count := _copies(loop)):
             self.line(self.dialect.unroll.format(count=count))
         start, stop = self.expr.converted(loop.min), self.expr.text(_end(loop), RELATIONAL + 1)
-        name = self.names.define(loop.loop_var, loop.loop_var.name)
+        name = self.names.define(loop.loop_var, self.loop_name(loop.loop_var))
         head = f"for ({self.type_of(loop.loop_var)} {name} = {start}; {name} < {stop}; ++{name})"
         self.block(head, loop.body)
         self.names.release(loop.loop_var)
@@ -218,9 +218,13 @@ class CPrinter(Visitor):
             raise EmitError(f"{self.dialect.name} has no threads: loop {var.name} is bound to {tag}, which comes with "
                             "CUDA; use parallel")
         value = number if is_const_int(least, 0) else f"{self.expr.text(least, ADDITIVE)} + {number}"
-        self.line(f"const {self.type_of(var)} {self.names.define(var, var.name)} = {value};")
+        self.line(f"const {self.type_of(var)} {self.names.define(var, self.loop_name(var, tag))} = {value};")
         self.visit(body)
         self.names.release(var)
+
+    def loop_name(self, var, tag=""):
+        """What a loop's variable is to be called; tag: the thread axis that it is bound to."""
+        return var.name
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)

@@ -73,15 +73,31 @@ class CudaExpr(CExpr):
 class CudaPrinter(CPrinter):
     Expressions = CudaExpr
 
+    def __init__(self, func, name, dialect=C):
+        super().__init__(func, name, dialect)
+        self.known = {}  # (thread axis, type, first value): the name that it has in this scope
+
     def bounds(self):
         threads = self.func.attrs.get(BOUNDS)
         return f"__launch_bounds__({threads}) " if threads else ""
 
+    def loop_name(self, var, tag=""):
+        """bx and tx for blocks and threads; of fused loops, whose names are long, i."""
+        return f"{tag[0]}{tag[-1]}" if tag else "i" if "_fused" in var.name else var.name
+
     def bound(self, var, tag, least, body):
-        if id(var) in computed_with(body):
-            super().bound(var, tag, least, body)
-        else:  # compilers tell of a name that nothing reads
+        key = tag, self.type_of(var), str(least)
+        if id(var) not in computed_with(body):  # compilers tell of a name that nothing reads
             self.visit(body)
+        elif key in self.known:
+            self.names.text[id(var)] = self.known[key]
+            self.visit(body)
+            del self.names.text[id(var)]
+        else:
+            if (name := self.loop_name(var, tag)) not in self.names.taken:
+                self.known[key] = name
+            super().bound(var, tag, least, body)
+            self.known.pop(key, None)
 
     def declares(self, stmt):
         return isinstance(stmt, For) and stmt.kind == "thread_binding" or super().declares(stmt)

@@ -33,7 +33,7 @@ class CudaFolder(Folder):
     @property
     def uploads(self):
         """Whether init copies weights to the arena."""
-        return bool(self.p.weights) and self.m.weights != "file"
+        return self.p.weights_bytes > 0 and self.m.weights != "file"
 
     def _fixed_bytes(self):
         return -(-self.p.weights_bytes // ALIGN) * ALIGN if self.uploads else 0

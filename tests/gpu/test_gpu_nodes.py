@@ -30,7 +30,7 @@ POLICY = os.environ.get("EMU_POLICY", ("up", "down", "shuffled late")[SEED % 3])
 STATIC = ("extent", "dim3")  # functions that each network has for itself
 # Reasons for which a network that runs on CPUs does not run on a GPU.
 REFUSED = ("cannot report sizes that it decides", "calls C functions",
-           "a network for each shape of a call")
+           "a network for each shape of a call", "takes or gives sequences or optional values")
 
 
 def _names():

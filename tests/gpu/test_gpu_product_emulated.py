@@ -7,6 +7,7 @@ import pytest
 from emulated import EMU, MISSING, build_library, run_folder
 from folders import folder_of
 from networks import attention_net, conv_net, embedding_net, recurrent_net, with_symbolic_batch
+from onnx import helper
 
 sys.path.append(str(Path(__file__).parents[1] / "codegen"))
 from test_cuda_program import ERRORS, REFUSED, with_weights  # noqa: E402 - a program made by hand
@@ -45,6 +46,20 @@ def test_the_example_runs_plain_and_as_a_graph(tmp_path):
     folder_of(with_symbolic_batch(conv_net()), tmp_path / "net", "example_net")
     done = run_folder(tmp_path / "net", program="example")
     assert done.returncode == 0 and "as a graph" in done.stdout, done.stdout + done.stderr
+
+
+def test_weights_of_no_elements_are_not_copied(tmp_path):
+    """The arena has no room for them; the blob is never empty."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Concat", ["x", "w"], ["y"], axis=0),
+                               helper.make_node("Identity", ["w"], ["z"])], "g", [info("x", 1, [4])],
+                              [info("y", 1, [4]), info("z", 1, [0])], [helper.make_tensor("w", 1, [0], [])])
+    made = folder_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+                     tmp_path / "net", "empty")
+    assert made.program.weights_bytes == 0 and "_weights, EMPTY_WEIGHTS_BYTES" not in (
+        tmp_path / "net" / "empty.c").read_text()
+    done = run_folder(tmp_path / "net")
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_device_without_code_is_refused(tmp_path, monkeypatch):
