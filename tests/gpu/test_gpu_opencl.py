@@ -82,17 +82,17 @@ def with_local_memory():
 TEXT = """__kernel void k(__global const float *restrict x, __global float *restrict y)
 {
     __local __attribute__((aligned(16))) float local_1[16];
-    const int b = (int)get_group_id(0);
-    const int t = (int)get_local_id(0);
+    const int bx = (int)get_group_id(0);
+    const int tx = (int)get_local_id(0);
     float total;
-    local_1[t] = ingot_max_f32(0.0f, ingot_expf(x[b * 16 + t]));
+    local_1[tx] = ingot_max_f32(0.0f, ingot_expf(x[bx * 16 + tx]));
     barrier(CLK_LOCAL_MEM_FENCE);
     total = 0.0f;
     #pragma unroll 2
     for (int i = 0; i < 2; ++i) {
-        total += local_1[ingot_floormod_i32(t + i, 16)];
+        total += local_1[ingot_floormod_i32(tx + i, 16)];
     }
-    y[b * 16 + t] = total;
+    y[bx * 16 + tx] = total;
 }
 """
 
@@ -109,7 +109,7 @@ def test_vectors_have_operators():
     value = (BufferLoad(X, (ramp,)) + Broadcast(const(2.0), 4)) * BufferLoad(X, (ramp,))
     body = For(t, const(0), const(16), "thread_binding", BufferStore(Y, value, (ramp,)), "threadIdx.x")
     func = tir.prim_func([X, Y], body)
-    assert "vstore4((vload4(0, &x[t * 4]) + (float4)(2.0f)) * vload4(0, &x[t * 4]), 0, &y[t * 4]);" in printed(
+    assert "vstore4((vload4(0, &x[tx * 4]) + (float4)(2.0f)) * vload4(0, &x[tx * 4]), 0, &y[tx * 4]);" in printed(
         func.replace(body=func.root.body)).body
 
 
