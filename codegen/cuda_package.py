@@ -21,6 +21,8 @@ class CudaFolder(Folder):
     templates, suffix = "cuda/", ".cu"
     align = ALIGN
     stream = ("ingot_stream stream", "stream")
+    words = {"api": "CUDA", "own_code": "CUDA's own code (cudaError_t)", "own_memory": "the device's memory",
+             "lies": "on the device", "host_bytes": 128}  # of templates/device
 
     def __init__(self, model, single=False):
         if single:
@@ -47,8 +49,10 @@ class CudaFolder(Folder):
     def _context(self):
         context = super()._context()
         codes = toolchain(self.m.target).device_code
-        return {**context, "uploads": self.uploads, "waits": waits(self.p.run),
-                "index_inputs": bool(context["index_checks"]), "index_checks": [], "codes": ", ".join(codes)}
+        parameter, argument = self.stream
+        return {**context, **self.words, "stream_parameter": parameter, "stream_name": argument,
+                "uploads": self.uploads, "waits": waits(self.p.run), "index_inputs": bool(context["index_checks"]),
+                "index_checks": [], "codes": ", ".join(codes)}
 
     def _tools(self, tools):
         return {"gencode": " ".join(gencode(tools.device_code)),

@@ -67,6 +67,8 @@ class OpenCLFolder(CudaFolder):
     templates, suffix = "opencl/", ".c"
     align = ALIGN
     stream = ("ingot_queue queue", "queue")
+    words = {"api": "OpenCL", "own_code": "OpenCL's own code", "own_memory": "memory of clSVMAlloc",
+             "lies": "in shared virtual memory"}
 
     def _taken(self):
         return super()._taken() | BESIDE["opencl"]

@@ -9,12 +9,7 @@
 [% endblock %]
 [% block memory %]
 [% include "opencl/memory.c" %]
-[% for t in inputs %]
-    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
-[% endfor %]
-[% for t in outputs %]
-    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
-[% endfor %]
+[% include "device/tensors.c" %]
 [% endblock %]
 [% block runs %]
 [% include "opencl/instance.c" %]
