@@ -33,7 +33,7 @@ from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
-from .enqueued import ENQUEUED, check_enqueued
+from .enqueued import check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -172,7 +172,7 @@ def lower(mod, options, cache=None):
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = records_of(functions, stages.prefix, dict(options.schedules))
-    kept_apart = options.target.kind in ENQUEUED or TensorIntrin.replaced() or not PassContext.current().is_default
+    kept_apart = options.target.launch is not None or TensorIntrin.replaced() or not PassContext.current().is_default
     cache = None if kept_apart else cache
     run = Scheduling(functions, options, recorded, kept, cache or KernelCache(None), stages.prefix)
     options = options if run.worth(stages.tir, work) else replace(options, threads="none")
@@ -268,7 +268,7 @@ def _devices(functions, target):
     """{function: [(name of a kernel, DeviceKernel)]} of lowered functions for a device; empty for a CPU. A function
     that is one kernel gives it its name."""
     found = {}
-    for n, f in functions.items() if target.kind in ENQUEUED else ():
+    for n, f in functions.items() if target.launch is not None else ():
         made = device_kernels(f, target.launch)
         names = [n] if len(made) == 1 else [f"{n}.{k}" for k in range(len(made))]
         found[n] = list(zip(names, made))

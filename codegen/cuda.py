@@ -73,7 +73,7 @@ class CudaExpr(CExpr):
 class CudaPrinter(CPrinter):
     Expressions = CudaExpr
 
-    def __init__(self, func, name, dialect=C):
+    def __init__(self, func, name, dialect=CUDA):
         super().__init__(func, name, dialect)
         self.known = {}  # (thread axis, type, first value): the name that it has in this scope
 
@@ -127,7 +127,7 @@ class CudaPrinter(CPrinter):
 
 def print_cuda(func, name):
     """The CUDA C of a kernel: a lowered PrimFunc whose loops are bound to threads."""
-    return CudaPrinter(func, name, CUDA).function()
+    return CudaPrinter(func, name).function()
 
 
 PRINTERS["cuda"] = print_cuda

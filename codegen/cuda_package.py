@@ -60,7 +60,7 @@ class CudaFolder(Folder):
 
     def _runtime(self, used):
         own = device_headers(used, [k.body for k in self.m.kernels.values()])
-        return {**runtime_files(used.union(*map(_included, own.values()))), **own}
+        return {**runtime_files(used.union(*map(included_by, own.values()))), **own}
 
 
 FOLDERS["cuda"] = CudaFolder
@@ -76,9 +76,10 @@ def device_headers(used, kernels):
             files[name] = wgmma_header([call for text in kernels for call in wgmma_calls(text)])
         elif name not in files and (RUNTIME / "cuda" / name).exists():
             files[name] = (RUNTIME / "cuda" / name).read_text()
-        waiting += [n for n in _included(files.get(name, "")) if n not in files]
+        waiting += [n for n in included_by(files.get(name, "")) if n not in files]
     return files
 
 
-def _included(text):
+def included_by(text):
+    """The headers of the runtime that a text includes."""
     return set(re.findall(r'^#include "(\w+\.h)"', text, re.MULTILINE))

@@ -14,7 +14,7 @@ from . import cuda  # noqa: F401 - the printer
 from .c_names import network_name
 from .c_types import c_comment
 from .compile import VERSION
-from .cuda_package import device_headers
+from .cuda_package import device_headers, included_by
 from .entry import EntryError, signature_of
 from .kernels import imports_of, includes_of, print_kernel
 from .package import runtime_files
@@ -66,7 +66,7 @@ class DeviceModule:
         """{file name: text} of what nvcc makes a library of, with a function NAME_launch beside each kernel."""
         used = self._uses() | {"ingot.h"}
         own = device_headers(used, [k.body for k in self.kernels])
-        inside = used.union(*(set(_included(text)) for text in own.values()))
+        inside = used.union(*map(included_by, own.values()))
         return {"module.cu": self._render(launches=True), **runtime_files(inside), **own}
 
     def _uses(self):
@@ -128,10 +128,6 @@ def _require_bound(name, launch):
         what = f"loop {loop}" if loop else "a statement"
         raise ValueError(f"{name}: {what} is bound to no threads, and would run on one thread of the device; bind "
                          'loops to "blockIdx.x" and "threadIdx.x" (sch.bind, or s[...].bind)')
-
-
-def _included(text):
-    return (line.split('"')[1] for line in text.splitlines() if line.startswith('#include "'))
 
 
 def _host(f):

@@ -1,10 +1,8 @@
-"""Runs that only enqueue: on a GPU the host never waits for what a tensor holds, so no tensor decides what it does."""
+"""Runs that only enqueue: those for OpenCL never wait for what a tensor holds, so no tensor decides what they do."""
 from __future__ import annotations
 
 from ..ir.relax.control import all_bindings, loop_parts
 from ..ir.relax.expr import PrimValue
-
-ENQUEUED = ("cuda", "opencl")  # kinds of targets whose runs are such
 
 
 def check_enqueued(mod, target):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..ir.boundary import internal_errors
-from ..ir.relax.control import all_bindings
 from ..ir.node import collect
+from ..ir.relax.control import all_bindings
 from ..ir.schedule.plan import ATTRIBUTE, PlanError
 from ..ir.schedule.rules import GIVEN, Decision
 from ..ir.schedule.rules.row_reduction import reduction_loops
@@ -20,7 +20,6 @@ from .describe import primitives
 from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
 from .recorded import apply_recorded, does_not_fit, with_recorded
-
 
 TILED = ("gpu_product",)  # rules of GPUs whose tiles may turn out too large
 

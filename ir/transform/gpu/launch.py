@@ -77,8 +77,8 @@ def _as_value(let, part):
 
 def _kernel(func, stmt, limits):
     _require_one(func, stmt)
-    extents = {}
-    stmt = _Extents(func, extents).visit(stmt)
+    extents = _extents(func, stmt)
+    stmt = _Held(func, extents).visit(stmt)
     grid, block = (tuple(extents.get(axis, const(1, "int64")) for axis in axes) for axes in (GRID, BLOCK))
     shared = _dynamic_bytes(stmt)
     kernel = DeviceKernel(_alone(func, stmt, block), grid, block, const(shared, "int64"))
@@ -98,37 +98,30 @@ def _require_one(func, stmt):
                               "for all blocks; take them out of it")
 
 
-class _Extents(StmtMutator):
-    """Notes the extent of each axis, an expression of the function's dimensions. Loops of an axis that are shorter than
-    the longest one leave threads out."""
+def _extents(func, stmt):
+    """{axis: its extent, an expression of the function's dimensions}: that of the longest loop that is bound to it."""
+    an, params, found, extents = Analyzer(), set(map(id, func.params)), {}, {}
+    for loop in collect(stmt, (For, AttrStmt)):
+        if _axis(loop):
+            found.setdefault(_axis(loop), []).append(loop)
+    for axis, loops in found.items():
+        own = [an.simplify(_extent(x)) for x in loops]
+        bad = next((x for x, e in zip(loops, own) if any(id(v) not in params for v in free_vars(e))), None)
+        if bad is not None:
+            raise LaunchError(f"{func.title}: loop {_name(bad)} is bound to {axis}, and its extent {_extent(bad)} "
+                              "depends on other loops: a launch needs one number; bind a loop of a constant extent, and "
+                              "guard its body")
+        unique = [e for n, e in enumerate(own) if not any(structural_equal(e, o) for o in own[:n])]
+        longest = const(max(e.value for e in unique), "int64") if all(isinstance(e, IntImm) for e in unique) else None
+        extents[axis] = an.simplify(reduce(Max, unique) if longest is None else longest)
+    return extents
+
+
+class _Held(StmtMutator):
+    """Loops that are shorter than their axis leave threads out."""
 
     def __init__(self, func, extents):
         self.func, self.extents, self.an = func, extents, Analyzer()
-
-    def visit(self, stmt):
-        if not self.extents:
-            self._note(stmt)
-        return super().visit(stmt)
-
-    def _note(self, stmt):
-        found = {}
-        for loop in collect(stmt, (For, AttrStmt)):
-            axis = _axis(loop)
-            if axis:
-                found.setdefault(axis, []).append(loop)
-        params = set(map(id, self.func.params))
-        for axis, loops in found.items():
-            own = [self.an.simplify(_extent(x)) for x in loops]
-            if any(id(v) not in params for e in own for v in free_vars(e)):
-                bad = next(x for x, e in zip(loops, own) if any(id(v) not in params for v in free_vars(e)))
-                raise LaunchError(f"{self.func.title}: loop {_name(bad)} is bound to {axis}, and its extent "
-                                  f"{_extent(bad)} depends on other loops: a launch needs one number; bind a loop of "
-                                  "a constant extent, and guard its body")
-            unique = [e for n, e in enumerate(own) if not any(structural_equal(e, o) for o in own[:n])]
-            longest = max((e.value for e in unique), default=1) if all(isinstance(e, IntImm) for e in unique) else None
-            whole = const(longest, "int64") if longest is not None else reduce(Max, unique)
-            self.extents[axis] = self.an.simplify(whole)
-        self.extents.setdefault("", None)
 
     def visit_For(self, loop):
         loop = loop.replace(body=self.visit(loop.body))

@@ -32,9 +32,11 @@ void ingot_ldmatrix_x1_trans(void *w, const void *row) { load(w, row, 1, true); 
 void ingot_ldmatrix_x2_trans(void *w, const void *row) { load(w, row, 2, true); }
 void ingot_ldmatrix_x4_trans(void *w, const void *row) { load(w, row, 4, true); }
 
-/* Element (m, k) of A and (k, n) of B of m16n8k16: register, and half of it, of a lane. */
-template <class F> static void product16(float *d, const void *a, const void *b, const float *c, F number)
+/* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, `per` elements of
+ * type T in each, 4 * per of k to the first and as many to the second. */
+template <class T, class F> static void product(float *d, const void *a, const void *b, const float *c, F number)
 {
+    const int per = 4 / (int)sizeof(T), half = 4 * per;
     struct { uint32_t a[4], b[2]; } mine;
     memcpy(mine.a, a, 16);
     memcpy(mine.b, b, 8);
@@ -44,48 +46,27 @@ template <class F> static void product16(float *d, const void *a, const void *b,
     for (int i = 0; i < 4; ++i) {
         const int m = g + (i / 2) * 8, n = t * 2 + i % 2;
         float sum = c[i];
-        for (int k = 0; k < 16; ++k) {
-            uint16_t x, y;
-            const int from_a = m % 8 * 4 + k % 8 / 2, register_a = m / 8 + k / 8 * 2;
-            const int from_b = n * 4 + k % 8 / 2, register_b = k / 8;
-            memcpy(&x, all + emu::SLOT * from_a + 4 * register_a + 2 * (k % 2), 2);
-            memcpy(&y, all + emu::SLOT * from_b + 16 + 4 * register_b + 2 * (k % 2), 2);
+        for (int k = 0; k < 2 * half; ++k) {
+            T x, y;
+            const int lane = k % half / per, part = (int)sizeof(T) * (k % per);
+            memcpy(&x, all + emu::SLOT * (m % 8 * 4 + lane) + 4 * (m / 8 + k / half * 2) + part, sizeof x);
+            memcpy(&y, all + emu::SLOT * (n * 4 + lane) + 16 + 4 * (k / half) + part, sizeof y);
             sum += number(x) * number(y);
         }
         sums[i] = sum;
     }
     memcpy(d, sums, sizeof sums);
 }
-void ingot_mma_m16n8k16_f16_f32(float *d, const void *a, const void *b, const float *c) { product16(d, a, b, c, f16); }
-void ingot_mma_m16n8k16_bf16_f32(float *d, const void *a, const void *b, const float *c) { product16(d, a, b, c, bf16); }
+void ingot_mma_m16n8k16_f16_f32(float *d, const void *a, const void *b, const float *c) { product<uint16_t>(d, a, b, c, f16); }
+void ingot_mma_m16n8k16_bf16_f32(float *d, const void *a, const void *b, const float *c) { product<uint16_t>(d, a, b, c, bf16); }
 void ingot_mma_m16n8k16_f16_f16(void *d, const void *a, const void *b, const void *c)
 {
     uint16_t old[4], out[4];
     float sums[4], made[4];
     memcpy(old, c, 8);
     for (int i = 0; i < 4; ++i) sums[i] = f16(old[i]);
-    product16(made, a, b, sums, f16);
+    product<uint16_t>(made, a, b, sums, f16);
     for (int i = 0; i < 4; ++i) out[i] = to_f16(made[i]);
     memcpy(d, out, 8);
 }
-void ingot_mma_m16n8k8_tf32_f32(float *d, const void *a, const void *b, const float *c)
-{
-    struct { uint32_t a[4], b[2]; } mine;
-    memcpy(mine.a, a, 16);
-    memcpy(mine.b, b, 8);
-    const unsigned char *all = emu::exchange(0xffffffffu, &mine, sizeof mine, emu::MATRIX, nullptr);
-    const int g = (int)emu::lane / 4, t = (int)emu::lane % 4;
-    float sums[4];
-    for (int i = 0; i < 4; ++i) {
-        const int m = g + (i / 2) * 8, n = t * 2 + i % 2;
-        float sum = c[i];
-        for (int k = 0; k < 8; ++k) {
-            uint32_t x, y;
-            memcpy(&x, all + emu::SLOT * (m % 8 * 4 + k % 4) + 4 * (m / 8 + k / 4 * 2), 4);
-            memcpy(&y, all + emu::SLOT * (n * 4 + k % 4) + 16 + 4 * (k / 4), 4);
-            sum += tf32(x) * tf32(y);
-        }
-        sums[i] = sum;
-    }
-    memcpy(d, sums, sizeof sums);
-}
+void ingot_mma_m16n8k8_tf32_f32(float *d, const void *a, const void *b, const float *c) { product<uint32_t>(d, a, b, c, tf32); }
