@@ -70,8 +70,8 @@ _GPU = (
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
     "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "LowerDeviceOps",
     "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeLoop",
-    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
-    "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions", "LiftWorkspace", "LoadStored",
+    "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
