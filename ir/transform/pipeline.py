@@ -15,8 +15,8 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out.
 _GRAPH = (
-    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-    "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "QnnCanonicalize", "WidenImages",
+    "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
@@ -31,7 +31,8 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
-    given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+    given = {"ChooseConvolution": [target, algorithms, accuracy], "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
              "ConvertLayout": [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}

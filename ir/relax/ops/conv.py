@@ -33,8 +33,7 @@ def _infer_conv(call):
     if form:
         return conv_layouts.infer(call, form)
     x, w = need_rank(call, 0, rank + 2), need_rank(call, 1, rank + 2)
-    dtype = need_same_dtype(call, (x, w))
-    need_dtype(call, x, "number")
+    dtype = conv_layouts.result_dtype(call, x, w)
     check_window_attrs(call, rank)
     groups = check_groups(call)
     if call.attrs["kernel_layout"] != _LAYOUTS[rank]:
@@ -68,7 +67,7 @@ def _lower_conv(name):
 def _valid_conv(name, x, w, shape, attrs):
     ic, *kernel = axes = conv_axes(w.shape[1], w.shape[2:])
     in_channel = input_channel(attrs["groups"], w.shape[0], w.shape[1])
-    acc = sum_dtype(x.dtype)
+    acc = conv_layouts.sums_of(x, attrs)
 
     def element(n, c, *spatial):
         source = x[(n, in_channel(c, ic.var), *window_position(spatial, kernel, attrs))]
@@ -82,8 +81,9 @@ def _valid_conv(name, x, w, shape, attrs):
 
 def _summed_exactly(w):
     """Weights with which products of float32 add up in float64. BLAS adds up rows in an order of their place, in tiles
-    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of."""
-    return w.astype(np.float64) if w.dtype == np.float32 else w
+    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of.
+    float64 holds sums of bytes, too, which BLAS has no products of."""
+    return w.astype(np.float64) if w.dtype == np.float32 or w.dtype.kind in "iu" and w.itemsize == 1 else w
 
 
 def _evaluate_conv(args, attrs):
@@ -91,14 +91,14 @@ def _evaluate_conv(args, attrs):
     form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
     if form:
         return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)
-    dtype, x, w = x.dtype, widen_array(x), widen_array(w)
+    dtype, x, w = np.dtype(attrs.get("out_dtype") or x.dtype), widen_array(x), widen_array(w)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]
     outputs = [(size - reach(k, d)) // s + 1
                for size, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilation"])]
     weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, -1)
     windows = list(taps(kernel, attrs["strides"], attrs["dilation"], outputs))
-    result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype)
+    result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype if x.dtype.kind == "f" else weight.dtype)
     rows = max(1, COLUMN_BYTES // max(1, x.itemsize * x.shape[1] * len(windows) * math.prod(outputs[1:])))
     for image, into in zip(x, result):  # one at a time, and some rows of it: all columns would not fit
         for first in range(0, outputs[0], rows):
@@ -107,7 +107,7 @@ def _evaluate_conv(args, attrs):
             for k, window in enumerate(windows):
                 columns[:, k] = image[(slice(None), *window)][:, some]
             into[:, some] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into[:, some].shape)
-    return result.astype(dtype, copy=False)
+    return result.astype(np.int64 if dtype.kind in "iu" else dtype, copy=False).astype(dtype, copy=False)
 
 
 # ---------------------------------------------------------------- transposed
@@ -198,7 +198,7 @@ _RANKS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
 
 for _name, _rank in _RANKS.items():
     register(_name, _infer_conv, _lower_conv(short_name(_name)), _evaluate_conv, "anchor", (2, 2), strides=(1,) * _rank,
-             padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank],
+             padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank], out_dtype=None,
              **(conv_layouts.ATTRS if _rank == 2 else {}))
 
 register("nn.conv2d_transpose", _infer_transpose, _lower_transpose, _evaluate_transpose, "anchor", (2, 2),

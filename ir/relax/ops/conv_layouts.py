@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import te
+from ...dtype import DataType
 from ...expr import is_const_int
 from ..expr import TensorStructInfo
 from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify,
@@ -63,6 +64,18 @@ def check_groups(call):
     return groups
 
 
+def result_dtype(call, x, w):
+    """That of attribute out_dtype; else operands have one, which is the result's."""
+    need_dtype(call, x, "number")
+    need_dtype(call, w, "number")
+    return DataType(call.attrs.get("out_dtype") or need_same_dtype(call, (x, w)))
+
+
+def sums_of(x, attrs):
+    """The dtype in which a convolution of x adds up."""
+    return sum_dtype(attrs.get("out_dtype") or x.dtype)
+
+
 def static_kernel(call, w, rank, first=2):
     """The kernel's size, from the weight's struct info. first: its first axis."""
     kernel = w.shape[first:first + rank]
@@ -77,8 +90,7 @@ def infer(call, form):
         check_layout(call, "out_layout")
     _check_form(call, form)
     x, w = need_layout(call, 0, form.data), need_rank(call, 1, 5 + (form.inner is not None))
-    dtype = need_same_dtype(call, (x, w))
-    need_dtype(call, x, "number")
+    dtype = result_dtype(call, x, w)
     check_window_attrs(call, 2)
     groups = check_groups(call)
     channels = _check_weight(call, w, form, groups)
@@ -172,7 +184,7 @@ def _groups(attrs):
 def _packed(data, w, shape, attrs, form):
     """Blocks of output channels from a plain input, unpacked where the output is plain too."""
     ic, kh, kw = axes = conv_axes(w.shape[1], w.shape[2:4])
-    acc, groups, lanes = sum_dtype(data.dtype), attrs["groups"], form.lanes
+    acc, groups, lanes = sums_of(data, attrs), attrs["groups"], form.lanes
     in_channel = input_channel(groups, w.shape[0], w.shape[1])
     channels = attrs["out_channels"] // groups
     blocks = blocks_of(channels, lanes)
@@ -193,7 +205,7 @@ def _packed(data, w, shape, attrs, form):
 
 
 def _dense(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
+    acc = sums_of(data, attrs)
     io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
     block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
@@ -209,7 +221,7 @@ def _dense(data, w, shape, attrs, form):
 
 
 def _depthwise(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
+    acc = sums_of(data, attrs)
     _, kh, kw = conv_axes(1, w.shape[2:4])
 
     def element(n, cb, y, x, ci):
