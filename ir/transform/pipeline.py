@@ -32,6 +32,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
     given = {"ChooseConvolution": [target, algorithms, accuracy], "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "RemoveIdentities": [target.multiplies_bytes("uint8", "int8", windows=True)],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
