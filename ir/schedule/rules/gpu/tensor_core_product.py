@@ -24,8 +24,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from ....arith import Analyzer
+from ....expr import Call, Range, Var, cast, const, substitute
 from ....node import collect
-from ....tir.hints import ASYNC_STAGES, ORDER, STAGES
+from ....tir.buffer import row_major_strides
+from ....tir.hints import ASYNC_STAGES, ORDER, STAGES, UNROLL
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
@@ -37,7 +40,8 @@ from .product import _add_up, _as_matrices, _in_parts, _size, loops_of
 from .tensor_core_tiles import FRAGMENT, TILES, cost_of
 
 LANES = 32
-CHUNK = 8  # elements of 16 bits that one copy moves
+CHUNK = 8    # elements of 16 bits that one copy moves at most
+FETCHES = 4  # elements that a thread has under way where no copy is asynchronous
 
 
 @dataclass(frozen=True)
@@ -204,18 +208,19 @@ def _warp_tiles(sch, product):
 
 
 def _share(sch, copy, turns, by_terms, tile):
-    """Copy the part of an operand that a turn needs to shared memory, by all threads, 16 bytes at a time where these
-    lie in a row: by_terms, along the terms."""
+    """Copy the part of an operand that a turn needs to shared memory, by all threads, up to 16 bytes at a time where
+    these lie in a row: by_terms, along the terms."""
+    size = _chunk(sch.get(copy), by_terms)
     if by_terms:
         sch.transform_layout(copy, ("write", 0), lambda *i: (*i[:-2], i[-1], i[-2]))
     sch.set_scope(copy, 0, "shared")
     sch.compute_at(copy, turns, preserve_unit_loops=True)
     k, points = sch.get_loops(copy)[-2:]
     across, along = (points, k) if by_terms else (k, points)
-    chunks, chunk = sch.split(along, [None, CHUNK])
+    chunks, chunk = sch.split(along, [None, size])
     count = sch.get(chunks).extent.value
     order = [across, chunks]
-    if count < 8:  # eight neighbours, which write at once, take rows that are apart: their banks are
+    if size == CHUNK and count < 8:  # eight neighbours, which write at once, take rows that are apart: their banks are
         outer, apart, near = sch.split(across, [None, 8 // count, count])
         order = [outer, near, apart, chunks]
     sch.reorder(*order, chunk)
@@ -223,9 +228,41 @@ def _share(sch, copy, turns, by_terms, tile):
     warps, lanes = sch.get_loops(copy)[-3:-1]
     sch.bind(warps, "threadIdx.y")
     sch.bind(lanes, "threadIdx.x")
-    sch.unroll(fused)
-    sch.vectorize(chunk)
+    if size == 1:  # no copy that is asynchronous: more of them, with their addresses and guards, would spill
+        sch.annotate(fused, UNROLL, FETCHES)
+    else:
+        sch.unroll(fused)
+        sch.vectorize(chunk)
     sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
+
+
+def _chunk(copy, by_terms):
+    """How many elements of what a copy reads lie in a row, along terms or along rows or columns, from a multiple of
+    their number on, and are there all or none: 8, 4, 2 or 1."""
+    k, points = copy.iter_vars[-2:]
+    along = k if by_terms else points
+    value, conditions = copy.body.value, []
+    while isinstance(value, Call) and value.op == "tir.if_then_else":
+        conditions.append(value.args[0])
+        value = value.args[1]
+    if not isinstance(value, BufferLoad):
+        return 1
+    lane, dtype = Var("lane", along.var.dtype), along.var.dtype
+    analyzer = Analyzer()
+    for iv in copy.iter_vars:
+        analyzer.bind(iv.var, iv.dom)
+    at = sum((cast(i, "int64") * s for i, s in zip(value.indices, row_major_strides(value.buffer.shape))),
+             const(0, "int64"))
+    for size in (CHUNK, CHUNK // 2, CHUNK // 4):
+        first = Var("first", dtype)
+        analyzer.bind(first, Range(const(0, dtype), along.dom.extent // size), allow_override=True)
+        analyzer.bind(lane, Range(const(0, dtype), const(size, dtype)), allow_override=True)
+        start, place = (substitute(at, {along.var: first * size + v}) for v in (const(0, dtype), lane))
+        guards = [analyzer.simplify(substitute(c, {along.var: first * size + lane})) for c in conditions]
+        if not uses(guards, {lane}) and analyzer.can_prove_equal(place, start + cast(lane, "int64")) and (
+                analyzer.can_prove_equal(start % size, 0)):
+            return size
+    return 1
 
 
 def _fragments(sch, product, copy, steps, in_order, which, names):
