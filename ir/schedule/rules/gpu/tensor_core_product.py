@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....arith import Analyzer
-from ....expr import Call, Range, Var, cast, const, substitute
+from ....expr import Call, IntImm, Range, Var, cast, const, substitute
 from ....node import collect
 from ....tir.buffer import row_major_strides
 from ....tir.hints import ASYNC_STAGES, ORDER, STAGES, UNROLL
@@ -179,19 +179,26 @@ def _result(sch, form, found, every, epilogue, tile):
     and the one over strips."""
     sch.transform_block_layout(epilogue, _as_matrices(sch, form, found, every))
     *batch, m, n = sch.get_loops(epilogue)
+    out = sch.get(epilogue)
+    rows_first = _nearer(_address(out.body), out, *((iv.var, s) for iv, s in zip(out.iter_vars[-2:], (1, CHUNK))))
     mo, wm, strip, rows = sch.split(m, [None, tile.warps_down, tile.fragments_down, FRAGMENT])
     no, wn, chunks, lanes = sch.split(n, [None, tile.warps_across, tile.warp_columns // CHUNK, CHUNK])
-    turn, rows = sch.split(rows, [None, LANES * CHUNK // tile.warp_columns])
+    if rows_first:  # neighbours along them lie in a row
+        turn, chunks = sch.split(chunks, [None, LANES // FRAGMENT])
+        inner = [chunks, rows]
+    else:
+        turn, rows = sch.split(rows, [None, LANES * CHUNK // tile.warp_columns])
+        inner = [rows, chunks]
     kept = [loop for loop in batch if static_extent(sch, loop) == SYMBOLIC][1:]  # in a block of threads
     batch = [loop for loop in batch if loop not in kept]
-    sch.reorder(*batch, mo, no, *kept, wm, wn, strip, turn, rows, chunks, lanes)
+    sch.reorder(*batch, mo, no, *kept, wm, wn, strip, turn, *inner, lanes)
     if batch:
         sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
     sch.bind(mo, "blockIdx.y")
     sch.bind(no, "blockIdx.x")
     warps = sch.fuse(wm, wn)
     sch.bind(warps, "threadIdx.y")
-    sch.bind(sch.fuse(rows, chunks), "threadIdx.x")
+    sch.bind(sch.fuse(*inner), "threadIdx.x")
     for loop in (strip, turn, lanes):
         sch.unroll(loop)
     return warps, strip
@@ -210,7 +217,7 @@ def _warp_tiles(sch, product):
 def _share(sch, copy, turns, by_terms, tile):
     """Copy the part of an operand that a turn needs to shared memory, by all threads, up to 16 bytes at a time where
     these lie in a row: by_terms, along the terms."""
-    size = _chunk(sch.get(copy), by_terms)
+    size, across_first = _chunk(sch.get(copy), by_terms)
     if by_terms:
         sch.transform_layout(copy, ("write", 0), lambda *i: (*i[:-2], i[-1], i[-2]))
     sch.set_scope(copy, 0, "shared")
@@ -219,8 +226,8 @@ def _share(sch, copy, turns, by_terms, tile):
     across, along = (points, k) if by_terms else (k, points)
     chunks, chunk = sch.split(along, [None, size])
     count = sch.get(chunks).extent.value
-    order = [across, chunks]
-    if size == CHUNK and count < 8:  # eight neighbours, which write at once, take rows that are apart: their banks are
+    order = [chunks, across] if across_first else [across, chunks]
+    if size == CHUNK and count < 8 and not across_first:  # eight neighbours, which write at once, take rows that are apart: their banks are
         outer, apart, near = sch.split(across, [None, 8 // count, count])
         order = [outer, near, apart, chunks]
     sch.reorder(*order, chunk)
@@ -237,22 +244,22 @@ def _share(sch, copy, turns, by_terms, tile):
 
 
 def _chunk(copy, by_terms):
-    """How many elements of what a copy reads lie in a row, along terms or along rows or columns, from a multiple of
-    their number on, and are there all or none: 8, 4, 2 or 1."""
+    """(how many elements of what a copy reads lie in a row, along terms or along rows or columns, from a multiple of
+    their number on, and are there all or none: 8, 4, 2 or 1; whether their neighbours the other way are nearer than the
+    next ones in the row, as in images in blocks of channels)."""
     k, points = copy.iter_vars[-2:]
-    along = k if by_terms else points
+    along, across = (k, points) if by_terms else (points, k)
     value, conditions = copy.body.value, []
     while isinstance(value, Call) and value.op == "tir.if_then_else":
         conditions.append(value.args[0])
         value = value.args[1]
     if not isinstance(value, BufferLoad):
-        return 1
+        return 1, False
     lane, dtype = Var("lane", along.var.dtype), along.var.dtype
     analyzer = Analyzer()
     for iv in copy.iter_vars:
         analyzer.bind(iv.var, iv.dom)
-    at = sum((cast(i, "int64") * s for i, s in zip(value.indices, row_major_strides(value.buffer.shape))),
-             const(0, "int64"))
+    at = _address(value)
     for size in (CHUNK, CHUNK // 2, CHUNK // 4):
         first = Var("first", dtype)
         analyzer.bind(first, Range(const(0, dtype), along.dom.extent // size), allow_override=True)
@@ -261,8 +268,23 @@ def _chunk(copy, by_terms):
         guards = [analyzer.simplify(substitute(c, {along.var: first * size + lane})) for c in conditions]
         if not uses(guards, {lane}) and analyzer.can_prove_equal(place, start + cast(lane, "int64")) and (
                 analyzer.can_prove_equal(start % size, 0)):
-            return size
-    return 1
+            return size, _nearer(at, copy, (across.var, 1), (along.var, size))
+    return 1, False
+
+
+def _address(access):
+    """The place of an element that is loaded or stored in its buffer."""
+    strides = row_major_strides(access.buffer.shape)
+    return sum((cast(i, "int64") * s for i, s in zip(access.indices, strides)), const(0, "int64"))
+
+
+def _nearer(at, block, *steps):
+    """Whether the first of two steps from the first element, (iterator of a block, by how much), is no longer than the
+    second; False where it is not known."""
+    first = {iv.var: const(0, iv.var.dtype) for iv in block.iter_vars}
+    ends = [Analyzer().simplify(substitute(at, {**first, v: const(n, v.dtype)}) - substitute(at, first))
+            for v, n in steps]
+    return all(isinstance(e, IntImm) for e in ends) and abs(ends[0].value) <= abs(ends[1].value)
 
 
 def _fragments(sch, product, copy, steps, in_order, which, names):
