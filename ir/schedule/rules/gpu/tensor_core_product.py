@@ -121,12 +121,26 @@ def _narrow(factor):
 
 def _apply(sch, anchor, epilogue, plan, target):
     tile = by_name(plan.algorithm)
+    _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
         product, sums = _in_parts(sch, anchor, plan.parts)
         _tile(sch, product, sums, tile)
         _add_up(sch, sch.get_block(anchor), epilogue)
     else:
         _tile(sch, sch.get_block(anchor), epilogue, tile)
+
+
+def _channels_last(sch, block):
+    """Number the terms of a convolution by positions of the window first, then by channels: in a turn of the loop over
+    terms the position then is one, or few, and so are guards at the border."""
+    iters = sch.get(block).iter_vars
+    terms = [n for n, iv in enumerate(iters) if iv.iter_type == "reduce"]
+    points = {iv.var for iv in iters if iv.iter_type != "reduce"}
+    indices = [i for load in collect(sch.get(block).body, BufferLoad) for i in load.indices]
+    slides = [n for n in terms if any(uses(i, {iters[n].var}) and uses(i, points) for i in indices)]
+    if slides and terms[-1] not in slides:
+        kept = [n for n in terms if n not in slides]
+        sch.reorder_block_iter_var(block, [*(n for n in range(len(iters)) if n not in terms), *slides, *kept])
 
 
 def _tile(sch, product, epilogue, tile):
@@ -156,6 +170,7 @@ def _tile(sch, product, epilogue, tile):
     sch.annotate(turns, STAGES, [0, 0, tile.stages - 1])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
+    sch.annotate(turns, UNROLL, 1)  # a turn has products enough; copies of it would only fill the instruction cache
 
 
 def _names(dtype, along):
