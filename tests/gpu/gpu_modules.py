@@ -40,8 +40,8 @@ def emulated(mod, *args, policy="up", name=None, **how):
     return [done[x.name] for x in function.signature if isinstance(x, Buffer)]
 
 
-def compiles(mod, *flags):
-    """What ptxas says of a GpuModule's kernels; skips where there is no nvcc."""
+def compiles(mod, *flags, cubin=None):
+    """What ptxas says of a GpuModule's kernels; skips where there is no nvcc. cubin: a path for what they become."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc")
@@ -50,7 +50,7 @@ def compiles(mod, *flags):
             Path(folder, name).write_text(text)
         done = subprocess.run(
             [nvcc.path, "-arch=sm_80", "-cubin", "-Xptxas", "-v,-warn-spills", "-Werror", "all-warnings", *flags, "-o",
-             "module.cubin", "module.cu"], cwd=folder, capture_output=True, text=True)
+             cubin or "module.cubin", "module.cu"], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stderr
 
