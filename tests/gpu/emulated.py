@@ -30,7 +30,7 @@ MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingo
 BARRIER = re.compile(r"(?<![\w:])(__syncthreads|__syncwarp)\(\w*\);")
 SHARED = re.compile(r"(?<!extern )\b__shared__\s+([^;]+?\b(\w+)\s*((?:\[[^\]]*\]\s*)*));")
 SIZED = re.compile(r"(\w+) (\w+)\[([^\]]*)\]")
-BYTES = {"bool": 1, "int4": 1, "uint4": 1, "float8": 1}
+WIDTH = re.compile(r"(?:float|bfloat|u?int)(8|16|32|64)(?:_\w+)?$|bool$")  # dtypes whose elements are whole bytes
 
 
 def translate(text, name="kernels.cu"):
@@ -60,29 +60,22 @@ def _extents(before, after, kernel):
     """(the function that tells how large the arrays of a kernel are, as the comment above it says; how many pointers
     it has)."""
     comment = before.rpartition("/*")[2] if before.rstrip().endswith("*/") else ""
-    shapes = {m[2]: m for m in SIZED.finditer(re.sub(r"\s+\* +", " ", comment))}
-    params = [re.findall(r"\w+", p) for p in _until_closed(after).split(",")]
-    pointers = [p for p in _until_closed(after).split(",") if "*" in p]
-    names = [words[-1] if words else "" for words in params]
+    shapes = {m[1]: m for m in SIZED.finditer(re.sub(r"\s+\* +", " ", comment))}
+    params = _until_closed(after).split(",")
+    names = [re.findall(r"\w+", p)[-1] if p.strip() else "" for p in params]
     lines = []
-    for n, words in enumerate(params):
-        text = _until_closed(after).split(",")[n]
-        if "*" not in text or names[n] not in shapes:
+    for n, name in enumerate(names):
+        _, dtype, shape = shapes[name].groups() if "*" in params[n] and name in shapes else ("", "", "?")
+        dims = sorted(set(re.findall(r"[A-Za-z_]\w*", shape)))
+        width = WIDTH.match(dtype)
+        if not width or not set(dims) <= set(names):
             continue
-        dtype, _, shape = shapes[names[n]].groups()
-        dims = set(re.findall(r"[A-Za-z_]\w*", shape))
-        if not dims <= set(names):
-            continue
-        given = " ".join(f"const long long {d} = *(const {' '.join(params[names.index(d)][:-1])} *)args[{names.index(d)}];"
-                         for d in sorted(dims))
-        size = " * ".join(f"({e})" for e in shape.split(",") if e.strip()) or "1"
-        lines.append(f'    {{ {given} tell("{names[n]}", *(void *const *)args[{n}], (size_t)({size} * {_bytes(dtype)})); }}\n')
+        given = "".join(f"const long long {d} = *({params[names.index(d)].rpartition(d)[0]} *)args[{names.index(d)}]; "
+                        for d in dims)
+        size = " * ".join(f"({e.replace('//', '/')})" for e in shape.split(",") if e.strip()) or "1"
+        lines.append(f'    {{ {given}tell("{name}", *(void *const *)args[{n}], (size_t)({size} * {int(width[1] or 8) // 8})); }}\n')
     return (f"static void emu_extents_{kernel}(void *const *args, void (*tell)(const char *, const void *, size_t))\n{{\n"
-            f"    (void)args, (void)tell;\n{''.join(lines)}}}"), len(pointers)
-
-
-def _bytes(dtype):
-    return BYTES.get(dtype) or int(re.search(r"\d+$", dtype)[0]) // 8
+            f"    (void)args, (void)tell;\n{''.join(lines)}}}"), sum("*" in p for p in params)
 
 
 def _until_closed(text):

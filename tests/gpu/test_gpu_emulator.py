@@ -87,6 +87,11 @@ def test_blocks_are_not_ordered():
             "a thread of another block read", blocks=2)
 
 
+def test_blocks_may_write_the_same():
+    assert run("y[t] = x[t]; if (y[t] > 70.0f) y[t] = 2.0f;", blocks=2)[5] == 5
+    refused("y[t] = 0.0f; y[t] += x[t] + 1.0f;", "race", "a thread of another block wrote", blocks=2)
+
+
 def test_atomic_functions_are_ordered_among_themselves():
     assert run("atomicAdd(y, x[t]);", blocks=2)[0] == 63 * 64
     refused("if (t == 3) y[0] = 1.0f; else atomicAdd(y, x[t]);", "race")

@@ -48,6 +48,7 @@ static void enter(unsigned n)
 
 void wait_for(Waits what)
 {
+    check_again();
     threads[current].waits = what;
     if (!_setjmp(threads[current].at)) _longjmp(scheduler, 1);
 }
@@ -181,6 +182,7 @@ long long clock_now() { static long long now; return now += 16; }
 static void body()
 {
     running->call(running->at, arguments);
+    check_again();
     threads[current].done = true;
     --live, ++progress;
     if (whole.arrived) check_together();
@@ -282,6 +284,7 @@ void run_block(const Kernel *kernel, void *const *args)
         for (unsigned n : turns) {
             enter(n);
             kernel->call(kernel->at, args);
+            check_again();
         }
     }
     count_rest();

@@ -71,6 +71,7 @@ const Block *block_at(const void *at);
 unsigned blocks_left();
 void begin_launch(const Kernel *kernel, void *const *args);
 void see(const void *at, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time);
+void check_again();                         /* of the last write, whether it may be */
 std::string named(const void *at);                                   /* "w + 16" */
 std::string site(const void *pc);                                    /* "kernels_0.cu:57" */
 std::string thread_name(unsigned agent);

@@ -1,5 +1,6 @@
 /* Races by vector clocks: an access is a fault unless it happens after the last write that another agent made there, and
- * a write unless it happens after all reads. Blocks of a launch never happen before one another. */
+ * a write unless it happens after all reads. Blocks of a launch never happen before one another: they may write the
+ * same number to the same place, and read it then, but nothing else. */
 #include "fibers.h"
 #include <string.h>
 #include <algorithm>
@@ -75,6 +76,21 @@ static void race(bool write, const void *at, const Stamp &now, bool wrote, const
               + (other_block ? "a thread of another block" : thread_name(other.agent)) + (wrote ? " wrote" : " read")
               + ", and nothing orders the two", now.pc, other.pc);
 }
+/* What a thread writes where another block was, which must be what is there. */
+static struct Again { const unsigned char *at; size_t bytes; unsigned char before[16]; Stamp now, other; bool wrote; } again;
+void check_again()
+{
+    if (!again.at) return;
+    const Again a = again;
+    again.at = nullptr;
+    if (memcmp(a.at, a.before, a.bytes)) race(true, a.at, a.now, a.wrote, a.other, true);
+}
+static void write_again(const void *at, const Stamp &now, bool wrote, const Stamp &other)
+{
+    if (again.at) return;
+    again = {(const unsigned char *)at, 4 - (uintptr_t)at % 4, {0}, now, other, wrote};
+    memcpy(again.before, at, again.bytes);
+}
 static void start_of_block(Cell &c, unsigned launch, unsigned block, Space space)
 {
     if (c.launch != launch || space == SHARED) c.other_write = c.other_read = Stamp();
@@ -93,10 +109,13 @@ static void visit(Cell &c, const Stamp &now, bool write, Space space, const void
     c.written |= write;
     const auto clash = [&](const Stamp &s) { return !(now.atomic && s.atomic); };
     if (!before(c.write) && clash(c.write)) race(write, at, now, true, c.write, false);
-    if (c.other_write.time && clash(c.other_write)) race(write, at, now, true, c.other_write, true);
+    if (c.other_write.time && clash(c.other_write)) {
+        if (write) write_again(at, now, true, c.other_write);
+        else if (!c.written) race(false, at, now, true, c.other_write, true);
+    }
     if (write) {
         for (const Stamp &s : c.reads) if (!before(s) && clash(s)) { race(true, at, now, false, s, false); break; }
-        if (c.other_read.time && clash(c.other_read)) race(true, at, now, false, c.other_read, true);
+        if (c.other_read.time && clash(c.other_read)) write_again(at, now, false, c.other_read);
         c.write = now, c.reads.clear();
         return;
     }
@@ -135,6 +154,7 @@ static void visit_all(uintptr_t at, size_t bytes, const Stamp &now, bool write, 
 void see(const void *p, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time)
 {
     const unsigned char *at = (const unsigned char *)p;
+    check_again();
     if (at >= (const unsigned char *)__builtin_frame_address(0) && at < stack_end) return;
     if (at >= __start_emu_builtins && at < __stop_emu_builtins) return;
     const bool write = access == WRITE || access == VOLATILE_WRITE || access == ATOMIC;
@@ -147,6 +167,10 @@ void see(const void *p, size_t bytes, Access access, const void *pc, unsigned ag
     Thread &t = threads[current];
     me = agent, known_now = t.known.get();
     visit_all((uintptr_t)at, bytes, {agent, time, pc, access >= ATOMIC && access <= VOLATILE_WRITE}, write, space);
+    if (again.at) {     /* all of it */
+        again.bytes = std::min<size_t>(sizeof again.before, (size_t)(at + bytes - again.at));
+        memcpy(again.before, again.at, again.bytes);
+    }
     if (bytes <= 16 && agent == current) count(at, bytes, write, space, pc);
 }
 void touch(const void *p, size_t bytes, Access access, const void *pc)
