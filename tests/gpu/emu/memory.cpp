@@ -11,6 +11,7 @@ namespace emu {
 size_t dynamic_bytes;
 static const size_t GUARD = 4096;
 static std::map<uintptr_t, Block> blocks;
+static const Block *last;                   /* that was asked for */
 static std::vector<Extent> extents;         /* of the launch's parameters, if their sizes are known */
 static bool all_extents;
 struct Array { const Kernel *kernel; std::string name; const unsigned char *at; size_t bytes; };
@@ -27,6 +28,7 @@ void *allocate(size_t bytes, const std::string &name)
 }
 bool release_memory(void *at)
 {
+    last = nullptr;
     if (!blocks.erase((uintptr_t)at)) return false;
     free((unsigned char *)at - GUARD);
     return true;
@@ -34,12 +36,9 @@ bool release_memory(void *at)
 unsigned blocks_left() { return (unsigned)blocks.size(); }
 const Block *block_at(const void *at)
 {
-    static const Block *last;
-    static size_t known;
-    if (known == blocks.size() && last && (uintptr_t)at - last->start < last->bytes) return last;
+    if (last && (uintptr_t)at - last->start < last->bytes) return last;
     auto next = blocks.upper_bound((uintptr_t)at);
     if (next == blocks.begin() || (uintptr_t)at >= std::prev(next)->second.start + std::prev(next)->second.bytes) return nullptr;
-    known = blocks.size();
     return last = &std::prev(next)->second;
 }
 
