@@ -35,6 +35,7 @@ from .gpu.software_pipeline import inject_double_buffer, inject_software_pipelin
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
+from .gpu.warp_memory import lower_warp_memory
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -234,6 +235,7 @@ TIR = _rows(
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),

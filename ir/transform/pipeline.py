@@ -73,7 +73,7 @@ _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "LowerDeviceOps",
+    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment", "LowerDeviceOps",
     "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeAccess",
     "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
     "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
