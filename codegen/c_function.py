@@ -252,7 +252,7 @@ class CPrinter(Visitor):
             aligned = self.dialect.aligned if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
             self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
         if b.dtype.lanes > 1:
-            self.expr.use("vectors")
+            self.expr.use("vectors", b.dtype)
         self.visit(decl.body)
         self.names.release(b)
 
