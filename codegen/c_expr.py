@@ -15,9 +15,10 @@ from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, M
 from ..ir.node import collect
 from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
-from .c_types import SMALL_FLOATS, fits_int, literal
+from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
 from .dialect import C
 from .micro_kernels import micro_kernel
+from .packed_names import packed_symbol
 
 # Precedence, loosest first.
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
@@ -322,6 +323,27 @@ class CExpr:
         name, e = _choice(name, e)
         return self._helper(name, e.dtype, e.a, e.b)
 
+    def _packed(self, name, args):
+        """The call of a packed function by its C name, with an ingot_arg for each argument."""
+        if "packed" not in self.dialect.headers:
+            raise EmitError(f"{self.dialect.name} cannot call the packed function {name!r}: only a CPU's programs can")
+        self.use("packed")
+        values = ", ".join(self._packed_argument(a) for a in args)
+        return f"{packed_symbol(name)}((const ingot_arg[]){{{values}}}, {len(args)})"
+
+    def _packed_argument(self, e):
+        if isinstance(e, Call) and e.op == "tir.tvm_stack_make_array":
+            address, shape, _, _, sample, _ = e.args
+            first, (code, bits) = address.args[0], dlpack_type(sample.dtype)
+            at_zero = all(is_const_int(i, 0) for i in first.indices)
+            data = self.names[first.buffer] if at_zero else self.text(address)
+            extents = [self.text(d) for d in shape.args] or ["1"]
+            return f"ingot_arg_tensor(INGOT_DENSE({', '.join([data, str(code), str(bits), str(len(shape.args)), *extents])}))"
+        if e.dtype == "handle":
+            raise EmitError("a packed function gets tensors and numbers: pass a buffer, not its pointer")
+        kind = "real" if e.dtype.is_float else "int"
+        return f"ingot_arg_{kind}({self.text(e)})"
+
     def _FloorDiv(self, e):
         if e.dtype.is_float:
             return self._intrinsic("floor", e.dtype, Div(e.a, e.b))
@@ -351,9 +373,7 @@ class CExpr:
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
-            raise EmitError(f"{self.dialect.name} cannot call {e.args[0]}, a packed function of a Python process; call "
-                            "a C function with T.call_extern, and bring its source in with the annotation "
-                            "pragma_import_c")
+            return self._packed(e.args[0].value, e.args[1:]), POSTFIX
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "prefetch":

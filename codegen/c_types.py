@@ -87,6 +87,17 @@ def c_type(dtype):
     return C_TYPES[dtype]
 
 
+# DLPack's codes of types; float8 ones have a code each.
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14,
+           "float4_e2m1fn": 17}
+
+
+def dlpack_type(dtype):
+    """(code, bits) of a DataType in DLPack."""
+    return _FLOAT8.get(dtype.element, _CODES.get(dtype.code)), dtype.bits
+
+
 def literal(dtype, value, numbers=NUMBERS):
     """The shortest literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type int,
     as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened. numbers: as

@@ -14,6 +14,7 @@ from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
 from .packed import ABI, FFI, PackedFunc
+from .registry import HOOKS, Calls, hooks_source
 
 _CFLAGS = ("-DINGOT_SHARED",)
 _TVM_ENTRY = "__tvm_main__"
@@ -140,12 +141,16 @@ class Module:
         """The shared library of the C at `path`."""
         with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
             files = self._source.files("module")
+            packed = self._source.packed
+            if packed:
+                files[f"{HOOKS}.c"] = hooks_source(packed)
             for name, text in files.items():
                 Path(folder, name).write_text(text)
             target, threads = self._source.target, "none"
             if is_parallel(files["module.c"]) and can_build_openmp(target):  # else parallel loops are serial
                 threads = "openmp"
-            return build_shared([Path(folder, "module.c")], path, target, threads, cflags=_CFLAGS)
+            sources = [Path(folder, f"{name}.c") for name in ("module", *([HOOKS] if packed else []))]
+            return build_shared(sources, path, target, threads, cflags=_CFLAGS)
 
     def _load(self, path):
         """Read the description in a shared library. Raises ValueError where there is none of this version."""
@@ -156,7 +161,9 @@ class Module:
             raise ValueError(f"{path} is no module of Ingot's: {error.args[0]}") from None
         if info.abi != ABI or info.struct_bytes != FFI.sizeof("ingot_module"):
             raise ValueError(f"{path} was built by another version of Ingot (ABI {info.abi}, this one has {ABI})")
-        found = [PackedFunc(info.functions[n], self._library) for n in range(info.n_functions)]
+        packed = getattr(self._source, "packed", ())
+        after = Calls(packed, path).raise_failure if packed else None
+        found = [PackedFunc(info.functions[n], self._library, after) for n in range(info.n_functions)]
         self._functions = {f.name: f for f in found}
 
     def __repr__(self):

@@ -150,6 +150,38 @@ def mod_opens_remainder(an, num, c, dtype):
     return None
 
 
+def mod_joins_parts(an, num, c, dtype):
+    """(k * (x % d) + j * (x // d) + y) % c = (k * x + y) % c where c divides k * d - j: what mod_reduces_coefficients
+    left of k * x"""
+    for atom, k in num.terms.items():
+        if atom.kind != MOD or not _positive_constant(atom.parts[1]):
+            continue
+        d = atom.parts[1].const
+        for whole, quotient in _quotients(an, num, atom, d, dtype):
+            terms = dict(num.terms)
+            del terms[atom]
+            accumulate(terms, quotient.terms, -k * d)
+            if all(terms.get(a, 0) % c == 0 for a in quotient.terms):
+                accumulate(terms, whole.terms, k)
+                joined = an.canonical.joined(terms, num.const + k * (whole.const - d * quotient.const))
+                return floormod(an, joined, constant(c), dtype)
+    return None
+
+
+def _quotients(an, num, atom, d, dtype):
+    """(y, y // d) for each y whose remainder by d is that of a MOD atom and whose quotient is among the terms of num:
+    what it is of itself, or differs from that by multiples of d."""
+    x = atom.parts[0]
+    quotient = floordiv(an, x, constant(d), dtype)
+    if quotient.terms and all(a in num.terms for a in quotient.terms):
+        yield x, quotient
+    for other in num.terms:
+        if other.kind == DIV and other.parts[1].key == atom.parts[1].key and other not in quotient.terms:
+            gap = combine(other.parts[0], x, -1)
+            if all(n % d == 0 for n in (*gap.terms.values(), gap.const)):
+                yield other.parts[0], Linear({other: 1}, 0)
+
+
 def mod_of_known_set(an, num, c, dtype):
     """x % c = b % c for x = coeff * k + b where c divides coeff"""
     coeff, base = an.linear_modular(num)
@@ -157,7 +189,7 @@ def mod_of_known_set(an, num, c, dtype):
 
 
 MOD_RULES = (mod_by_one, mod_reduces_coefficients, mod_within_block, mod_keeps_inner, mod_opens_remainder,
-             mod_of_known_set)
+             mod_joins_parts, mod_of_known_set)
 
 
 def _positive_constant(form):

@@ -55,6 +55,7 @@ from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
+from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
@@ -260,6 +261,7 @@ TIR = _rows(
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
+    ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),

@@ -56,10 +56,11 @@ def _implementation(params, reads, writes, call):
     return func.replace(body=BlockRealize((), const(True), block))
 
 
-def _moved(name, source, target, call, scopes, dtype):
-    """(description, implementation) of a copy of a tile."""
+def _moved(name, source, target, call, scopes, dtype, swapped=False):
+    """(description, implementation) of a copy of a tile. swapped: its rows become columns."""
     def copy(i, j):
-        return [_point(a[i, j])], [_point(b[i, j])], BufferStore(b, a[i, j], (i, j))
+        x = a[(j, i) if swapped else (i, j)]
+        return [_point(x)], [_point(b[i, j])], BufferStore(b, x, (i, j))
 
     a, b = _tile(source, dtype, scopes[0]), _tile(target, dtype, scopes[1])
     description = prim_func([a, b], _nest("SS", name, copy))
@@ -72,6 +73,13 @@ def _load(short, which, trans, scope):
     return _moved("load", "A", "C", lambda a, c: device_op(
         "tvm_load_matrix_sync", c.data, M, M, M, _fragment(c), address_of(a[0, 0]), a.strides[0], layout),
         (_SCOPES[scope], f"wmma.matrix_{which}"), _DTYPES[short])
+
+
+def _load_by_column(short, which, scope):
+    """An operand that lies in memory by columns: TVM's intrinsics have it by columns in fragments too, "trans"."""
+    return _moved("load", "A", "C", lambda a, c: device_op(
+        "tvm_load_matrix_sync", c.data, M, M, M, _fragment(c), address_of(a[0, 0]), a.strides[0],
+        StringImm("col_major")), (_SCOPES[scope], f"wmma.matrix_{which}"), _DTYPES[short], swapped=True)
 
 
 def _store(short, scope):
@@ -111,6 +119,7 @@ def _sync(short, short_b, sums, trans):
 
 
 TensorIntrin.family(rf"wmma_load_16x16x16_{_FORMATS}_([ab])(_trans)?_(shared|shared_dyn)", _load)
+TensorIntrin.family(rf"wmma_load_16x16x16_{_FORMATS}_([ab])_by_column_(shared|shared_dyn)", _load_by_column)
 TensorIntrin.family(r"wmma_store_16x16x16_(f16|f32)_(global|shared|shared_dyn)", _store)
 TensorIntrin.family(r"wmma_fill_16x16x16_(f16|f32)", _fill)
 TensorIntrin.family(r"wmma_sync_16x16x16_(f16)(f16)(f16|f32)(_trans)?", _sync)

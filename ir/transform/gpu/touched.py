@@ -28,7 +28,8 @@ NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
 @dataclass(frozen=True)
 class Access:
-    """A load, a store, or the arrival of what was copied asynchronously ("read", "write", "arrive").
+    """A load, a store, the start of an asynchronous copy, whose values nobody sees yet, or their arrival ("read",
+    "write", "start", "arrive").
 
     indices: in terms of the block's thread variables and the variables of `ranges`; None where it is not known what is
     touched. ranges: {Var: Range} of the serial loops around and of lanes. guards: conditions around. axes: {thread
@@ -55,7 +56,7 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     threads: the block's Threads. an: an Analyzer that knows outer loops. later: the loop of which `then` is in the next
     iteration (or in any later one, with any_later); None when both are in the same iteration of the loops around both.
     """
-    if threads.count == 1 or then.kind == "arrive" or first.kind == then.kind == "read":
+    if threads.count == 1 or then.kind == "arrive" or first.kind in ("read", "start") and then.kind == "read":
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
         return IN_BLOCK
@@ -256,7 +257,7 @@ class _Side:
         found = self.access.axes.get(axis)
         if found is not None:
             return _bounded(found)
-        alone = self.access.kind == "write" and self.access.buffer.scope != "local"
+        alone = self.access.kind in ("write", "start") and self.access.buffer.scope != "local"
         return np.arange(1 if alone else self.threads.extents[axis])
 
 

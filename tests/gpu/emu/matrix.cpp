@@ -1,6 +1,6 @@
 /* ldmatrix and mma.sync: the lanes of a warp hand in their fragments, and each computes what is its own. */
-#include <string.h>
 #include "cuda_runtime.h"
+#include <string.h>
 
 static float f16(uint16_t h) { _Float16 x; memcpy(&x, &h, 2); return (float)x; }
 static uint16_t to_f16(float x) { _Float16 h = (_Float16)x; uint16_t u; memcpy(&u, &h, 2); return u; }
@@ -8,8 +8,9 @@ static float bf16(uint16_t h) { const uint32_t u = (uint32_t)h << 16; float x; m
 static float tf32(uint32_t u) { u &= 0xffffe000u; float x; memcpy(&x, &u, 4); return x; }
 
 /* ldmatrix: lane i hands in the address of row i; of matrix k a lane gets two neighbours of a row, or of a column. */
-static void load(void *words, const void *row, int count, bool transposed)
+static void load(void *words, const void *row, int count, bool transposed, const void *pc)
 {
+    if ((int)emu::lane < 8 * count) emu::touch(row, 16, emu::READ, pc);
     const unsigned char *all = emu::exchange(0xffffffffu, &row, sizeof row, emu::MATRIX, nullptr);
     const int lane = (int)emu::lane;
     uint32_t out[4];
@@ -25,12 +26,12 @@ static void load(void *words, const void *row, int count, bool transposed)
     }
     memcpy(words, out, (size_t)count * 4);
 }
-void ingot_ldmatrix_x1(void *w, const void *row) { load(w, row, 1, false); }
-void ingot_ldmatrix_x2(void *w, const void *row) { load(w, row, 2, false); }
-void ingot_ldmatrix_x4(void *w, const void *row) { load(w, row, 4, false); }
-void ingot_ldmatrix_x1_trans(void *w, const void *row) { load(w, row, 1, true); }
-void ingot_ldmatrix_x2_trans(void *w, const void *row) { load(w, row, 2, true); }
-void ingot_ldmatrix_x4_trans(void *w, const void *row) { load(w, row, 4, true); }
+void ingot_ldmatrix_x1(void *w, const void *row) { load(w, row, 1, false, __builtin_return_address(0)); }
+void ingot_ldmatrix_x2(void *w, const void *row) { load(w, row, 2, false, __builtin_return_address(0)); }
+void ingot_ldmatrix_x4(void *w, const void *row) { load(w, row, 4, false, __builtin_return_address(0)); }
+void ingot_ldmatrix_x1_trans(void *w, const void *row) { load(w, row, 1, true, __builtin_return_address(0)); }
+void ingot_ldmatrix_x2_trans(void *w, const void *row) { load(w, row, 2, true, __builtin_return_address(0)); }
+void ingot_ldmatrix_x4_trans(void *w, const void *row) { load(w, row, 4, true, __builtin_return_address(0)); }
 
 /* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, `per` elements of
  * type T in each, 4 * per of k to the first and as many to the second. */
