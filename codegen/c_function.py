@@ -259,7 +259,7 @@ class CPrinter(Visitor):
             aligned = self.dialect.aligned if own >= self.dialect.least_aligned else ""
             self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
         if b.dtype.lanes > 1:
-            self.expr.use("vectors")
+            self.expr.use("vectors", b.dtype)
         self.visit(decl.body)
         self.names.release(b)
 
