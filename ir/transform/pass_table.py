@@ -61,6 +61,7 @@ from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .scratch import lift_scratch
@@ -269,6 +270,7 @@ RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),

@@ -15,8 +15,8 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-    "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "QnnCanonicalize", "WidenImages",
+    "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
@@ -34,7 +34,8 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
     cores = on_gpu and "sm_80" in target.isa
-    given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+    given = {"ChooseConvolution": [target, algorithms, accuracy], "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
              "ConvertLayout": [CHANNELS, 0, HALVES] if cores else [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}
