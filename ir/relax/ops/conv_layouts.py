@@ -65,15 +65,10 @@ def check_groups(call):
 
 
 def result_dtype(call, x, w):
-    """That of attribute out_dtype; else operands have one, which is the result's."""
+    """The dtype of the result, of operands that are numbers."""
     need_dtype(call, x, "number")
     need_dtype(call, w, "number")
-    return DataType(call.attrs.get("out_dtype") or need_same_dtype(call, (x, w)))
-
-
-def sums_of(x, attrs):
-    """The dtype in which a convolution of x adds up."""
-    return sum_dtype(attrs.get("out_dtype") or x.dtype)
+    return DataType(call.attrs["out_dtype"] or need_same_dtype(call, (x, w)))
 
 
 def static_kernel(call, w, rank, first=2):
@@ -174,17 +169,17 @@ def input_channel(groups, out_channels, in_channels):
 
 def lower(x, w, attrs, out, form):
     x = pad_stage(x, *split_padding(attrs["padding"]))
-    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form), out.dtype)
+    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form, sum_dtype(out.dtype)), out.dtype)
 
 
 def _groups(attrs):
     return {"groups": attrs["groups"]} if attrs["groups"] > 1 else None
 
 
-def _packed(data, w, shape, attrs, form):
+def _packed(data, w, shape, attrs, form, acc):
     """Blocks of output channels from a plain input, unpacked where the output is plain too."""
     ic, kh, kw = axes = conv_axes(w.shape[1], w.shape[2:4])
-    acc, groups, lanes = sums_of(data, attrs), attrs["groups"], form.lanes
+    groups, lanes = attrs["groups"], form.lanes
     in_channel = input_channel(groups, w.shape[0], w.shape[1])
     channels = attrs["out_channels"] // groups
     blocks = blocks_of(channels, lanes)
@@ -204,8 +199,7 @@ def _packed(data, w, shape, attrs, form):
     return packed if form.out else te.compute(shape, unpacked, name="conv2d")
 
 
-def _dense(data, w, shape, attrs, form):
-    acc = sums_of(data, attrs)
+def _dense(data, w, shape, attrs, form, acc):
     io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
     block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
@@ -220,8 +214,7 @@ def _dense(data, w, shape, attrs, form):
     return te.compute(shape, element, name="conv2d_blocked", attrs=_groups(attrs))
 
 
-def _depthwise(data, w, shape, attrs, form):
-    acc = sums_of(data, attrs)
+def _depthwise(data, w, shape, attrs, form, acc):
     _, kh, kw = conv_axes(1, w.shape[2:4])
 
     def element(n, cb, y, x, ci):
