@@ -102,6 +102,7 @@ DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
 DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
+SWIZZLE = _row("buffer_swizzle", COUNT, "SwizzleShared")  # of a block: the position among its writes
 
 
 def check_hints(annotations):

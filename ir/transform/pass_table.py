@@ -32,6 +32,7 @@ from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
+from .gpu.swizzle import swizzle_shared
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
@@ -213,6 +214,7 @@ TIR = _rows(
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("SwizzleShared", _tir, swizzle_shared, "opaque blocks"),
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),

@@ -74,8 +74,8 @@ _LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubex
 _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment", "LowerDeviceOps",
+    "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock",
+    "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment", "LowerDeviceOps",
     "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeAccess",
     "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
     "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")

@@ -56,9 +56,10 @@ class TensorCoreProduct(Kernel):
     can_part: bool = True
 
     rule = "tensor_core_product"
+    tiles = TILES
 
     def candidates(self, target):
-        for tile in TILES:
+        for tile in self.tiles:
             if tile.threads > target.launch.max_threads or tile.shared_bytes > target.launch.shared_dyn_bytes:
                 continue
             for parts in self._parts(tile, target.launch.sms):
@@ -72,18 +73,28 @@ class TensorCoreProduct(Kernel):
         return tuple(p for p in (1, 2, 3, 4, 6, 8, 12, 16) if p == 1 or self.depth % p == 0 and self.depth // p >= 128)
 
     def cost(self, plan, target):
-        return cost_of(by_name(plan.algorithm), self, plan.parts, target.launch)
+        return cost_of(by_name(self.tiles, plan.algorithm), self, plan.parts, target.launch)
 
 
-def by_name(name):
-    return next(tile for tile in TILES if tile.name == name)
+def by_name(tiles, name):
+    return next(tile for tile in tiles if tile.name == name)
 
 
 def tensor_core_product(sch, target):
     """A sum of products of two operands of float16 or bfloat16, and what follows it."""
-    if not any(isa.startswith("sm_") for isa in target.isa):
+    if "sm_80" not in target.isa:
         return None
-    found = anchored(sch, fits)
+    found = matched(sch)
+    if found is None:
+        return None
+    anchor, epilogue, facts = found
+    return Match(TensorCoreProduct(**facts), partial(applied, sch, anchor, epilogue, TILES, _multiply))
+
+
+def matched(sch, accepts=lambda block: True):
+    """(the name of a product, the block that reads it, the facts of the kernel); None where a function is something
+    else, or has more. accepts: function of the product's block that says whether it may be one."""
+    found = anchored(sch, lambda block: fits(block) and accepts(block))
     if found is None:
         return None
     anchor, epilogue = found
@@ -93,8 +104,7 @@ def tensor_core_product(sch, target):
         return None
     form, _ = contraction_form(block)
     sizes = {side: _size(getattr(form, side)) for side in ("rows", "columns", "depth", "batch")}
-    kernel = TensorCoreProduct(**sizes, can_part=all(a.is_static for a in form.depth))
-    return Match(kernel, partial(_apply, sch, anchor, epilogue))
+    return anchor, epilogue, {**sizes, "can_part": all(a.is_static for a in form.depth)}
 
 
 def fits(block):
@@ -119,15 +129,17 @@ def _narrow(factor):
 
 # ---------------------------------------------------------------- schedule
 
-def _apply(sch, anchor, epilogue, plan, target):
-    tile = by_name(plan.algorithm)
+def applied(sch, anchor, epilogue, tiles, multiply, plan, target):
+    """Schedule a product by a plan. multiply: function that schedules what a turn of the loop over terms does with the
+    copies of the operands."""
+    tile = by_name(tiles, plan.algorithm)
     _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
         product, sums = _in_parts(sch, anchor, plan.parts)
-        _tile(sch, product, sums, tile)
+        _tile(sch, product, sums, tile, multiply)
         _add_up(sch, sch.get_block(anchor), epilogue)
     else:
-        _tile(sch, sch.get_block(anchor), epilogue, tile)
+        _tile(sch, sch.get_block(anchor), epilogue, tile, multiply)
 
 
 def _channels_last(sch, block):
@@ -143,7 +155,7 @@ def _channels_last(sch, block):
         sch.reorder_block_iter_var(block, [*(n for n in range(len(iters)) if n not in terms), *slides, *kept])
 
 
-def _tile(sch, product, epilogue, tile):
+def _tile(sch, product, epilogue, tile, multiply):
     """Schedule a product and what reads it."""
     form, _ = contraction_form(sch.get(product))
     dtype = _format(form)
@@ -154,23 +166,31 @@ def _tile(sch, product, epilogue, tile):
     sch.transform_layout(product, ("write", 0), lambda *i: (*i[:-4], i[-4], i[-2], i[-3], i[-1]))
     sch.compute_at(product, warps, preserve_unit_loops=True)
     sch.set_scope(product, 0, "wmma.accumulator")
-    turns, steps = _warp_tiles(sch, product)
+    *_, m, n, turns, k = sch.get_loops(product)
+    sch.reorder(turns, m, n, k)
     for copy, by_terms in zip(copies, along):
         _share(sch, copy, turns, by_terms, tile)
-    names = _names(dtype, along)
-    for copy, by_terms, which in zip(copies, along, "ab"):
-        _fragments(sch, product, copy, steps, by_terms == (which == "a"), which, names)
-    _back(sch, product, epilogue, strip, tile, names)
-    init = sch.decompose_reduction(product, turns)
-    sch.tensorize(sch.get_loops(init)[-2], names["init"])
-    down, across, inner = sch.get_loops(product)[-5:-2]
-    sch.tensorize(inner, names["compute"])
-    for loop in (steps, down, across):
-        sch.unroll(loop)
+    _back(sch, product, epilogue, strip, tile)
+    multiply(sch, product, copies, turns, along, tile, dtype)
     sch.annotate(turns, STAGES, [0, 0, tile.stages - 1])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
     sch.annotate(turns, UNROLL, 1)  # a turn has products enough; copies of it would only fill the instruction cache
+
+
+def _multiply(sch, product, copies, turns, along, tile, dtype):
+    """Let warps load fragments of what was copied, and multiply these."""
+    (m, mi), (n, ni), (steps, ki) = (sch.split(loop, [None, FRAGMENT]) for loop in sch.get_loops(product)[-3:])
+    sch.reorder(steps, m, n, mi, ni, ki)
+    names = _names(dtype, along)
+    for copy, by_terms, which in zip(copies, along, "ab"):
+        sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
+        _fragments(sch, product, copy, steps, by_terms == (which == "a"), which, names)
+    init = sch.decompose_reduction(product, turns)
+    sch.tensorize(sch.get_loops(init)[-2], names["init"])
+    sch.tensorize(mi, names["compute"])
+    for loop in (steps, m, n):
+        sch.unroll(loop)
 
 
 def _names(dtype, along):
@@ -220,16 +240,6 @@ def _result(sch, form, found, every, epilogue, tile):
     return warps, strip
 
 
-def _warp_tiles(sch, product):
-    """Cut a warp's part of the sums into fragments. Returns the loop over turns, in each of which the block of threads
-    has `depth` terms, and the one over the 16 of these that fragments have."""
-    *_, m, n, turns, k = sch.get_loops(product)
-    pieces = [sch.split(loop, [None, FRAGMENT]) for loop in (m, n, k)]
-    (m, mi), (n, ni), (steps, ki) = pieces
-    sch.reorder(turns, steps, m, n, mi, ni, ki)
-    return turns, steps
-
-
 def _share(sch, copy, turns, by_terms, tile):
     """Copy the part of an operand that a turn needs to shared memory, by all threads, up to 16 bytes at a time where
     these lie in a row: by_terms, along the terms."""
@@ -256,7 +266,6 @@ def _share(sch, copy, turns, by_terms, tile):
     else:
         sch.unroll(fused)
         sch.vectorize(chunk)
-    sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
 
 
 def _chunk(copy, by_terms):
@@ -322,7 +331,7 @@ def _by_fragments(sch, block, intrinsic):
     sch.unroll(j)
 
 
-def _back(sch, product, epilogue, strip, tile, names):
+def _back(sch, product, epilogue, strip, tile):
     """Hand a strip of a warp's sums to its lanes by shared memory of its own, padded so that fragments are stored
     without conflicts of banks."""
     rows, columns = tile.fragments_down * FRAGMENT, tile.warp_columns
@@ -333,4 +342,4 @@ def _back(sch, product, epilogue, strip, tile, names):
         i[-1] % columns))
     sch.set_scope(back, 0, "shared")
     sch.storage_align(back, 0, -2, 32, CHUNK)
-    _by_fragments(sch, back, names["store"])
+    _by_fragments(sch, back, "wmma_store_16x16x16_f32_shared")

@@ -68,6 +68,17 @@ TILES = (
     MmaTile(16, 64, 64, 1, 4, 4, 64),
 )
 
+# Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
+WARPGROUP_TILES = (
+    MmaTile(128, 256, 64, 8, 1, 4, 208),
+    MmaTile(128, 128, 64, 8, 1, 4, 128),
+    MmaTile(128, 64, 64, 8, 1, 4, 96),
+    MmaTile(64, 256, 64, 4, 1, 4, 208),
+    MmaTile(64, 128, 64, 4, 1, 4, 128),
+    MmaTile(64, 64, 64, 4, 1, 4, 96),
+    MmaTile(64, 32, 64, 4, 1, 4, 64),
+)
+
 
 def cost_of(tile, kernel, parts, limits):
     """Cycles of a product by a tile, its sums in so many parts."""
