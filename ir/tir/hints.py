@@ -98,6 +98,8 @@ EACH_THREAD = _row("pragma_each_thread", FLAG, PRINTER)
 STAGES = _row("software_pipeline_stage", NUMBERS, "InjectSoftwarePipeline")
 ORDER = _row("software_pipeline_order", NUMBERS, "InjectSoftwarePipeline")
 ASYNC_STAGES = _row("software_pipeline_async_stages", NUMBERS, "InjectSoftwarePipeline")
+# LAG: turns for which what statements read of copies has to stay after them, as the hardware reads on.
+LAG = _row("software_pipeline_lag", COUNT, "InjectSoftwarePipeline")
 DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")

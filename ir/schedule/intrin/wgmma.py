@@ -17,8 +17,9 @@ ROWS, TERMS = 16, 64
 _DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 
 
-def _product(short, columns):
-    """c += a b, of b the transposed."""
+def _product(columns, short, lag):
+    """c += a b, of b the transposed. lag: whether the hardware may go on with it until the next one is waited for: in a
+    loop, what it reads then stays as it is for a turn more (the hint LAG of a software pipeline)."""
     columns = int(columns)
     shapes = {"A": (ROWS, TERMS), "B": (columns, TERMS), "C": (ROWS, columns)}
 
@@ -38,10 +39,11 @@ def _product(short, columns):
     a, b, c = buffers(False)
     description = prim_func([a, b, c], nest((ROWS, columns, TERMS), "SSR", "", product))
     a, b, c = buffers(True)
-    call = device_op("wgmma_sync", c.data, c.elem_offset, address_of(a[0, 0]), address_of(b[0, 0]), const(columns))
+    call = device_op("wgmma_sync", c.data, c.elem_offset, address_of(a[0, 0]), address_of(b[0, 0]), const(columns),
+                     const(int(bool(lag))))
     return description, implementation([a, b, c], [c, a, b], [c], call)
 
 
-TensorIntrin.family(r"wgmma_64x(\d+)x64_(f16|bf16)_f32", lambda columns, short: _product(short, columns))
+TensorIntrin.family(r"wgmma_64x(\d+)x64_(f16|bf16)_f32(_lag)?", _product)
 
 __all__ = []

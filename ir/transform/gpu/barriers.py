@@ -178,7 +178,7 @@ class _Kernel:
             rows = buffer.strides[-2] if buffer.strides else buffer.shape[-1]
             if call.op != WGMMA and not self.an.can_prove_equal(rows, call.args[n + 1]):
                 return None
-            sizes = (16, 16) if call.op != WGMMA else (16, 64) if n == 2 else (call.args[-1].value, 64)
+            sizes = (16, 16) if call.op != WGMMA else (16, 64) if n == 2 else (call.args[4].value, 64)
             places = [Var(name, load.indices[-1].dtype) for name in ("row", "column")]
             indices = (*load.indices[:-2], *(i + v for i, v in zip(load.indices[-2:], places)))
             return indices, {v: Range(const(0, v.dtype), const(size, v.dtype)) for v, size in zip(places, sizes)}

@@ -9,7 +9,7 @@ from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, seq
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, For, seq
 from .barriers import WGMMA
 from .software_pipeline import WAIT
 
@@ -79,8 +79,16 @@ class _Fragments(Mutator):
             return seq(stmt, _call("ingot_fence_proxy_async"))
         return self.generic_visit(stmt)
 
-    def of_warpgroup(self, pointer, offset, a, b, columns):
-        """The products of a turn, 16 terms each, from the first to the last that has to be waited for."""
+    def visit_For(self, loop):
+        """After a loop with products that may still be under way these are waited for."""
+        behind = any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(loop.body, Call))
+        inner = behind and loop.kind != "thread_binding" and not any(
+            call.op == WGMMA for inner in collect(loop.body, For) for call in collect(inner.body, Call))
+        loop = self.generic_visit(loop)
+        return seq(loop, _call("ingot_wgmma_wait", const(0))) if inner else loop
+
+    def of_warpgroup(self, pointer, offset, a, b, columns, pending):
+        """The products of a turn, 16 terms each."""
         _, new = self.pointers[pointer]
         sums = address_of(BufferLoad(new, (self.visit(offset) // 2,)))
         rows = call_extern("uint64", "ingot_wgmma_rows", self.visit(a), const(128))
@@ -90,7 +98,7 @@ class _Fragments(Mutator):
         products = [_call(name, sums, *(x + const(2 * n, "uint64") if n else x for x in (rows, tile)), const(1))
                     for n in range(4)]
         return seq(_call("ingot_wgmma_fence"), *products, _call("ingot_wgmma_commit"),
-                   _call("ingot_wgmma_wait", const(0)))
+                   _call("ingot_wgmma_wait", pending))
 
     # ------------------------------------------------------------ operations
 

@@ -172,7 +172,7 @@ def _tile(sch, product, epilogue, tile, multiply):
         _share(sch, copy, turns, by_terms, tile)
     _back(sch, product, epilogue, strip, tile)
     multiply(sch, product, copies, turns, along, tile, dtype)
-    sch.annotate(turns, STAGES, [0, 0, tile.stages - 1])
+    sch.annotate(turns, STAGES, [0, 0, tile.stages - 1 - tile.lag])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
     sch.annotate(turns, UNROLL, 1)  # a turn has products enough; copies of it would only fill the instruction cache

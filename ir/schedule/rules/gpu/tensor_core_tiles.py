@@ -16,7 +16,8 @@ PAD = 8             # elements between rows of shared memory, so that eight neig
 @dataclass(frozen=True)
 class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
-    are in shared memory at once. registers: of a thread, about."""
+    are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
+    about."""
 
     rows: int
     columns: int
@@ -25,6 +26,7 @@ class MmaTile:
     warps_across: int
     stages: int
     registers: int
+    lag: int = 0
 
     @property
     def name(self):
@@ -70,13 +72,13 @@ TILES = (
 
 # Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
 WARPGROUP_TILES = (
-    MmaTile(128, 256, 64, 8, 1, 4, 208),
-    MmaTile(128, 128, 64, 8, 1, 4, 128),
-    MmaTile(128, 64, 64, 8, 1, 4, 96),
-    MmaTile(64, 256, 64, 4, 1, 4, 208),
-    MmaTile(64, 128, 64, 4, 1, 4, 128),
-    MmaTile(64, 64, 64, 4, 1, 4, 96),
-    MmaTile(64, 32, 64, 4, 1, 4, 64),
+    MmaTile(128, 256, 64, 8, 1, 4, 176, lag=1),
+    MmaTile(128, 128, 64, 8, 1, 3, 96, lag=1),
+    MmaTile(128, 64, 64, 8, 1, 4, 64, lag=1),
+    MmaTile(64, 256, 64, 4, 1, 4, 176, lag=1),
+    MmaTile(64, 128, 64, 4, 1, 4, 96, lag=1),
+    MmaTile(64, 64, 64, 4, 1, 4, 64, lag=1),
+    MmaTile(64, 32, 64, 4, 1, 4, 64, lag=1),
 )
 
 

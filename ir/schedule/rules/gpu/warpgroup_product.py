@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....node import collect
-from ....tir.hints import SWIZZLE
+from ....tir.hints import LAG, SWIZZLE
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
@@ -62,4 +62,5 @@ def _multiply(sch, product, copies, turns, along, tile, dtype):
     sch.reorder(outer, down, inner)
     sch.tensorize(down, "wmma_fill_16x16x16_f32")
     short = {"float16": "f16", "bfloat16": "bf16"}[dtype]
-    sch.tensorize(rows, f"wgmma_64x{tile.columns}x64_{short}_f32")
+    sch.tensorize(rows, f"wgmma_64x{tile.columns}x64_{short}_f32_lag")
+    sch.annotate(turns, LAG, 1)  # the next products wait in a queue while these run
