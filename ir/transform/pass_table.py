@@ -76,6 +76,7 @@ from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
 from .to_mixed_precision import to_mixed_precision
+from .transpose_weights import transpose_weights
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -290,6 +291,7 @@ RELAX = _rows(
     ("SplitPadding", _graph, split_padding, "", "no padding", 1),
     ("ProjectInputs", _graph, project_inputs, "", "", 1),
     ("PackWeights", _graph, pack_weights, "", "", 2),
+    ("TransposeWeights", _graph, transpose_weights, "", "", 2),
     ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
     ("InPlace", _graph, in_place, "groups", "", 1),
     ("UpdateInPlace", _graph, update_in_place),
