@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 LATENCY = 900.0     # cycles from the start of a copy of global memory to shared memory until others may read it
 FRAGMENT = 16       # rows and columns of a fragment
-PRODUCTS = 1024.0   # multiply-adds of float16 numbers that an SM's tensor cores do in a cycle
+PRODUCTS = 1024.0   # multiply-adds that the tensor cores of an SM do in a cycle by products of warps (mma.sync)
 SHARED_BYTES = 128  # of shared memory that an SM reads or writes in a cycle
+FETCHED = 40.0      # bytes that an SM gets of the second-level cache in a cycle
 HIDING_WARPS = 8    # of an SM that keep its tensor cores busy
 LAUNCH = 3000.0     # cycles of a kernel's launch and end
 BYTES = 10.0        # of global memory that an SM writes and reads in a cycle
@@ -17,7 +18,7 @@ PAD = 8             # elements between rows of shared memory, so that eight neig
 class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
     are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
-    about."""
+    about. group: warps that read operands together. products: multiply-adds in a cycle."""
 
     rows: int
     columns: int
@@ -27,6 +28,8 @@ class MmaTile:
     stages: int
     registers: int
     lag: int = 0
+    group: int = 1
+    products: float = PRODUCTS
 
     @property
     def name(self):
@@ -71,31 +74,29 @@ TILES = (
 )
 
 # Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
-WARPGROUP_TILES = (
-    MmaTile(128, 256, 64, 8, 1, 4, 176, lag=1),
-    MmaTile(128, 128, 64, 8, 1, 3, 96, lag=1),
-    MmaTile(128, 64, 64, 8, 1, 4, 64, lag=1),
-    MmaTile(64, 256, 64, 4, 1, 4, 176, lag=1),
-    MmaTile(64, 128, 64, 4, 1, 4, 96, lag=1),
-    MmaTile(64, 64, 64, 4, 1, 4, 64, lag=1),
-    MmaTile(64, 32, 64, 4, 1, 4, 64, lag=1),
-)
+WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, 1, 4, 2 * PRODUCTS)
+                        for rows, columns, stages, registers in (
+    (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
+    (64, 32, 4, 64)))
 
 
 def cost_of(tile, kernel, parts, limits):
     """Cycles of a product by a tile, its sums in so many parts."""
     depth = -(-kernel.depth // parts // tile.depth) * tile.depth
+    # Blocks that an SM has at once share its tensor cores and its memory, and wait for their copies at the same time.
     blocks = -(-kernel.rows // tile.rows) * -(-kernel.columns // tile.columns) * kernel.batch * parts
     fitting = min(limits.registers // (tile.registers * tile.threads), 2048 // tile.threads,
                   limits.shared_dyn_bytes // (tile.shared_bytes + 1024))
     most = -(-blocks // limits.sms)  # blocks of the SM that has most
     on_each = max(1, min(fitting, most))
-    products = tile.rows * tile.columns / PRODUCTS
-    fragments = tile.warps * 2 * (FRAGMENT * tile.fragments_down + tile.warp_columns)  # bytes read for a term
+    products = tile.rows * tile.columns / tile.products
+    read = tile.group * FRAGMENT * tile.fragments_down + tile.warp_columns
+    fragments = tile.warps // tile.group * 2 * read  # bytes read for a term
     moved = (fragments + 2 * (tile.rows + tile.columns)) / SHARED_BYTES
     hidden = min(1.0, on_each * tile.warps / HIDING_WARPS)
-    work = most * depth * max(products / hidden, moved)
-    ahead = on_each * (tile.stages - 1)  # tiles of terms that are under way on an SM
-    waits = most / on_each * max(depth / tile.depth / ahead * LATENCY * on_each, LATENCY)
+    fetched = 2 * (tile.rows + tile.columns) / FETCHED
+    work = most * depth * max(products / hidden, moved, fetched)
+    turns, ahead = depth / tile.depth, tile.stages - 1 - tile.lag
+    waits = most / on_each * max(turns / ahead, 1) * LATENCY
     written = kernel.rows * kernel.columns * kernel.batch * 4 * (1 if parts == 1 else 2 * parts + 1)
     return max(work, waits) + LATENCY + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)
