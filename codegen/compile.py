@@ -168,6 +168,8 @@ def lower(mod, options, cache=None):
     if options.target.kind == "opencl":
         check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
+    if options.target.launch is not None:
+        stages.tir = RELAX["StateAlignments"]()(stages.tir)
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)

@@ -470,7 +470,7 @@ def runtime_files(used):
     """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
-    names += [n for n in ("simd.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
+    names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
     names += ["ingot_threads.h"] if "ingot_team.h" in used else []
     names += ["ingot_module.h"] if "ingot_module.h" in used else []
     return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}

@@ -205,5 +205,16 @@ def _from_interface(tensor, described):
         raise BufferError("the tensor is not dense and row-major: make it contiguous first")
     return CudaArray(described["data"][0], shape, dtype.name, Device(CUDA, 0), tensor)
 
+
+ALIGN = 16  # bytes: kernels move as many at once
+
+
+def why_misaligned(array):
+    """What is wrong with the address of an array on the device; None where kernels can work on it."""
+    if array.pointer % ALIGN == 0 or array.nbytes == 0:
+        return None
+    return f"begins at an address that is no multiple of {ALIGN} bytes, as a part of another array: pass a copy of it"
+
+
 __all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "from_other", "is_on_cuda",
-           "properties", "synchronize"]
+           "properties", "synchronize", "why_misaligned"]

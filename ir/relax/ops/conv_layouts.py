@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import te
+from ...dtype import DataType
 from ...expr import is_const_int
 from ..expr import TensorStructInfo
 from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify,
@@ -63,6 +64,13 @@ def check_groups(call):
     return groups
 
 
+def result_dtype(call, x, w):
+    """The dtype of the result, of operands that are numbers."""
+    need_dtype(call, x, "number")
+    need_dtype(call, w, "number")
+    return DataType(call.attrs["out_dtype"] or need_same_dtype(call, (x, w)))
+
+
 def static_kernel(call, w, rank, first=2):
     """The kernel's size, from the weight's struct info. first: its first axis."""
     kernel = w.shape[first:first + rank]
@@ -77,8 +85,7 @@ def infer(call, form):
         check_layout(call, "out_layout")
     _check_form(call, form)
     x, w = need_layout(call, 0, form.data), need_rank(call, 1, 5 + (form.inner is not None))
-    dtype = need_same_dtype(call, (x, w))
-    need_dtype(call, x, "number")
+    dtype = result_dtype(call, x, w)
     check_window_attrs(call, 2)
     groups = check_groups(call)
     channels = _check_weight(call, w, form, groups)
@@ -162,17 +169,17 @@ def input_channel(groups, out_channels, in_channels):
 
 def lower(x, w, attrs, out, form):
     x = pad_stage(x, *split_padding(attrs["padding"]))
-    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form), out.dtype)
+    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form, sum_dtype(out.dtype)), out.dtype)
 
 
 def _groups(attrs):
     return {"groups": attrs["groups"]} if attrs["groups"] > 1 else None
 
 
-def _packed(data, w, shape, attrs, form):
+def _packed(data, w, shape, attrs, form, acc):
     """Blocks of output channels from a plain input, unpacked where the output is plain too."""
     ic, kh, kw = axes = conv_axes(w.shape[1], w.shape[2:4])
-    acc, groups, lanes = sum_dtype(data.dtype), attrs["groups"], form.lanes
+    groups, lanes = attrs["groups"], form.lanes
     in_channel = input_channel(groups, w.shape[0], w.shape[1])
     channels = attrs["out_channels"] // groups
     blocks = blocks_of(channels, lanes)
@@ -192,8 +199,7 @@ def _packed(data, w, shape, attrs, form):
     return packed if form.out else te.compute(shape, unpacked, name="conv2d")
 
 
-def _dense(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
+def _dense(data, w, shape, attrs, form, acc):
     io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
     block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
@@ -208,8 +214,7 @@ def _dense(data, w, shape, attrs, form):
     return te.compute(shape, element, name="conv2d_blocked", attrs=_groups(attrs))
 
 
-def _depthwise(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
+def _depthwise(data, w, shape, attrs, form, acc):
     _, kh, kw = conv_axes(1, w.shape[2:4])
 
     def element(n, cb, y, x, ci):

@@ -65,7 +65,7 @@ def by_element(target, block):
     k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
     if target.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % target.lanes == 0:
         for load in operand_loads(block):
-            if not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
+            if load.dtype == "float32" and not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
                 return target, load.buffer
     return target.without("by_element"), None
 
