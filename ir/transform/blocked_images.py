@@ -9,6 +9,8 @@ from ..expr import IntImm
 from ..relax.expr import RelaxExpr, TensorStructInfo
 from ..relax.ops.layout import pack_channels
 
+KINDS = ("float32", "int32", "int8", "uint8")  # dtypes of images
+
 
 @dataclass(frozen=True)
 class Image:
@@ -74,8 +76,9 @@ def group_spots(channels, groups, lanes):
 
 
 def channels_of(value):
-    """The channels of an image: a float32 tensor of four dimensions with a static second one; None for others."""
+    """The channels of an image: a tensor of four dimensions, of float32 or integers that vectors hold, with a static
+    second one; None for others."""
     info = value.struct_info
-    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or info.dtype != "float32":
+    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or info.dtype not in KINDS:
         return None
     return info.shape[1].value if isinstance(info.shape[1], IntImm) else None
