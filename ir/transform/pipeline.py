@@ -76,9 +76,10 @@ _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock",
-    "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment", "LowerDeviceOps",
-    "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeAccess",
-    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
+    "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment",
+    "LowerDeviceOps", "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp",
+    "HoistIfThenElse", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize",
+    "LiftWorkspace", "LoadStored", "NarrowDataType",
     "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
