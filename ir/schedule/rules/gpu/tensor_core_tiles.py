@@ -54,8 +54,8 @@ class MmaTile:
     @property
     def shared_bytes(self):
         """Of operands, padded the one way or the other, or of the sums that warps hand to their lanes."""
-        left = max(self.rows * (self.depth + PAD), self.depth * (self.rows + PAD))
-        right = max(self.columns * (self.depth + PAD), self.depth * (self.columns + PAD))
+        pad = PAD if self.group == 1 else 0  # warpgroups have rows swizzled
+        left, right = (max(n * (self.depth + pad), self.depth * (n + pad)) for n in (self.rows, self.columns))
         return max(2 * self.stages * (left + right), 4 * self.warps * FRAGMENT * (self.warp_columns + PAD))
 
 
