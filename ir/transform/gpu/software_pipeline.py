@@ -203,7 +203,7 @@ class _Pipeline:
     # ------------------------------------------------------------ statements
 
     def build(self):
-        loop, last, extent = self.loop, self.last, self.loop.extent
+        loop, last = self.loop, self.last
         dtype = loop.loop_var.dtype
         known = self.extent is not None
         out = [self._turn(t, const(t, dtype)) for t in range(last)]

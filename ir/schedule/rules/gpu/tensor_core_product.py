@@ -33,27 +33,20 @@ from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
 from ...intrin.cuda import get_wmma_intrin_group
-from ...plan import Kernel, Match, Plan
-from ..blocks import SYMBOLIC, blocks, place_of, static_extent
-from ..registers import anchored
-from .product import _add_up, _as_matrices, _in_parts, _size, loops_of
+from ...plan import Match, Plan
+from ..blocks import SYMBOLIC, place_of, static_extent
+from .contractions import Product, add_up, as_matrices, count, in_parts, lies_along_terms, loops_of, matched
 from .tensor_core_tiles import FRAGMENT, TILES, cost_of
 
 LANES = 32
 CHUNK = 8    # elements of 16 bits that one copy moves at most
+LEAST_PART = 128  # terms of a part of a sum
 FETCHES = 4  # elements that a thread has under way where no copy is asynchronous
 
 
 @dataclass(frozen=True)
-class TensorCoreProduct(Kernel):
-    """A product of rows and columns with sums of `depth` terms, so many of it; SYMBOLIC for sizes that are not known.
-    can_part: whether sums may be made in parts."""
-
-    rows: int
-    columns: int
-    depth: int
-    batch: int = 1
-    can_part: bool = True
+class TensorCoreProduct(Product):
+    """One of numbers of 16 bits."""
 
     rule = "tensor_core_product"
     tiles = TILES
@@ -62,15 +55,8 @@ class TensorCoreProduct(Kernel):
         for tile in self.tiles:
             if tile.threads > target.launch.max_threads or tile.shared_bytes > target.launch.shared_dyn_bytes:
                 continue
-            for parts in self._parts(tile, target.launch.sms):
+            for parts in self.parts(tile, target.launch.sms, LEAST_PART):
                 yield Plan(self.rule, tile.name, turn=tile.depth, parts=parts)
-
-    def _parts(self, tile, sms):
-        """In how many parts of equal length sums may be made: several where whole ones leave SMs without a block."""
-        blocks = -(-self.rows // tile.rows) * -(-self.columns // tile.columns) * self.batch
-        if not self.can_part or self.depth >= SYMBOLIC or blocks >= sms:
-            return (1,)
-        return tuple(p for p in (1, 2, 3, 4, 6, 8, 12, 16) if p == 1 or self.depth % p == 0 and self.depth // p >= 128)
 
     def cost(self, plan, target):
         return cost_of(by_name(self.tiles, plan.algorithm), self, plan.parts, target.launch)
@@ -82,29 +68,11 @@ def by_name(tiles, name):
 
 def tensor_core_product(sch, target):
     """A sum of products of two operands of float16 or bfloat16, and what follows it."""
-    if "sm_80" not in target.isa:
-        return None
-    found = matched(sch)
+    found = matched(sch, fits) if "sm_80" in target.isa else None
     if found is None:
         return None
     anchor, epilogue, facts = found
     return Match(TensorCoreProduct(**facts), partial(applied, sch, anchor, epilogue, TILES, _multiply))
-
-
-def matched(sch, accepts=lambda block: True):
-    """(the name of a product, the block that reads it, the facts of the kernel); None where a function is something
-    else, or has more. accepts: function of the product's block that says whether it may be one."""
-    found = anchored(sch, lambda block: fits(block) and accepts(block))
-    if found is None:
-        return None
-    anchor, epilogue = found
-    block = sch.get(sch.get_block(anchor))
-    alone = {b.name_hint for b in blocks(sch)} == {anchor, sch.get(epilogue).name_hint}
-    if not alone or loops_of(sch, block, epilogue) is None:
-        return None
-    form, _ = contraction_form(block)
-    sizes = {side: _size(getattr(form, side)) for side in ("rows", "columns", "depth", "batch")}
-    return anchor, epilogue, {**sizes, "can_part": all(a.is_static for a in form.depth)}
 
 
 def fits(block):
@@ -112,7 +80,7 @@ def fits(block):
     form, _ = contraction_form(block)
     if form is None or block.writes[0].buffer.dtype != "float32" or _format(form) is None:
         return False
-    return _size(form.depth) > 1 and all(_size(s) > 4 for s in (form.rows, form.columns))
+    return count(form.depth) > 1 and all(count(s) > 4 for s in (form.rows, form.columns))
 
 
 def _format(form):
@@ -135,9 +103,9 @@ def applied(sch, anchor, epilogue, tiles, multiply, plan, target):
     tile = by_name(tiles, plan.algorithm)
     _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
-        product, sums = _in_parts(sch, anchor, plan.parts)
+        product, sums = in_parts(sch, anchor, plan.parts)
         _tile(sch, product, sums, tile, multiply)
-        _add_up(sch, sch.get_block(anchor), epilogue)
+        add_up(sch, sch.get_block(anchor), epilogue)
     else:
         _tile(sch, sch.get_block(anchor), epilogue, tile, multiply)
 
@@ -161,7 +129,7 @@ def _tile(sch, product, epilogue, tile, multiply):
     dtype = _format(form)
     found, every = loops_of(sch, sch.get(product), epilogue)
     copies = sch.tile_contraction(product, [tile.rows], [tile.columns], [tile.depth])
-    along = [_lies_along_terms(sch.get(copy), letter) for copy, letter in zip(copies, "mn")]
+    along = [lies_along_terms(sch.get(copy), letter) for copy, letter in zip(copies, "mn")]
     warps, strip = _result(sch, form, found, every, epilogue, tile)
     sch.transform_layout(product, ("write", 0), lambda *i: (*i[:-4], i[-4], i[-2], i[-3], i[-1]))
     sch.compute_at(product, warps, preserve_unit_loops=True)
@@ -202,17 +170,10 @@ def _names(dtype, along):
     return names
 
 
-def _lies_along_terms(copy, letter):
-    """Whether what a copy reads lies in a row along the terms rather than along rows or columns."""
-    loads = [load for load in collect(copy.body, BufferLoad) if load.indices]
-    own = {iv.var for iv in copy.iter_vars if iv.var.name.startswith(f"v_{letter}")}
-    return bool(loads) and not uses(loads[0].indices[-1], own)
-
-
 def _result(sch, form, found, every, epilogue, tile):
     """Cut the result into tiles, warps, strips of 16 rows and what a lane stores of these. Returns the loop over warps
     and the one over strips."""
-    sch.transform_block_layout(epilogue, _as_matrices(sch, form, found, every))
+    sch.transform_block_layout(epilogue, as_matrices(sch, form, found, every))
     *batch, m, n = sch.get_loops(epilogue)
     out = sch.get(epilogue)
     rows_first = _nearer(_address(out.body), out, *((iv.var, s) for iv, s in zip(out.iter_vars[-2:], (1, CHUNK))))

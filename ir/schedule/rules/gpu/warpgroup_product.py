@@ -17,7 +17,8 @@ from ...blocks import uses
 from ...contraction_form import contraction_form
 from ...plan import Match
 from ..blocks import SYMBOLIC
-from .tensor_core_product import TensorCoreProduct, applied, matched
+from .contractions import matched
+from .tensor_core_product import TensorCoreProduct, applied, fits
 from .tensor_core_tiles import FRAGMENT, WARPGROUP_TILES
 
 
@@ -31,9 +32,7 @@ class WarpgroupProduct(TensorCoreProduct):
 
 def warpgroup_product(sch, target):
     """A sum of products of two operands of float16 or bfloat16 that lie along the terms, and what follows it."""
-    if "sm_90a" not in target.isa:
-        return None
-    found = matched(sch, _along_terms)
+    found = matched(sch, lambda block: fits(block) and _along_terms(block)) if "sm_90a" in target.isa else None
     if found is None:
         return None
     anchor, epilogue, facts = found
