@@ -34,7 +34,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "gather": Words(),
     "gpu_product": Words(("tiles", "terms", "rows", "columns"), turn="{} terms at a time"),
     "local_response": Words(("rows", "points", "channels"), "{} points at a time"),
-    "points": Words(parts="{} threads a result", algorithms={"whole": "a thread makes whole results", "parts": ""}),
+    "points": Words(block="{} results a block", parts="{} threads a result", algorithms={"whole": "a thread makes whole results", "parts": ""}),
     "rows": Words(block="{} rows a block", turn="{} threads a row", algorithms={"warp": "", "block": ""}),
     "phases": Words(("bands", "channels", "rows", "phases", "columns"), "bands of {} rows"),
     "pointwise_depthwise": Words(("bands", "channels"), "bands of {} rows", "{} vectors of channels a turn"),

@@ -70,7 +70,7 @@ _GPU = (
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
     "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "LowerDeviceOps",
     "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse",
-    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
+    "AccumulateInRegisters", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
     "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
