@@ -126,9 +126,11 @@ def imports_of(kernels):
     return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
 
 
-def includes_of(uses, *own):
-    """The include lines of templates/includes.c for the headers in use: the system's, then `own` and the runtime's."""
-    return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})]}
+def includes_of(uses, *own, packed=()):
+    """What templates/includes.c prints for the headers in use, the system's, then `own` and the runtime's, and for
+    Packed functions."""
+    return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})],
+            "packed": packed}
 
 
 def bounds_of(kernels):
@@ -175,7 +177,7 @@ def shape_summary(func):
     outputs, stored = func.attrs.get("num_outputs", 1), func.attrs.get(STORED, ())
 
     def text(b, form=""):
-        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(s) for s in b.shape)}]" + (f" in {form}" if form else "")
+        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(getattr(s, 'value', s)) for s in b.shape)}]" + (f" in {form}" if form else "")
 
     inputs = [text(*pair) for pair in zip_longest(buffers[:-outputs], stored, fillvalue="")]
     return ", ".join(inputs) + " -> " + ", ".join(map(text, buffers[-outputs:]))

@@ -264,8 +264,10 @@ DTYPE_FIRST = {
 }
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("call_packed", "likely", "ret")},
-    "tvm_call_packed": _of_values(intrin.call_packed), "address_of": intrin.address_of,
+    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret")},
+    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed), "address_of": intrin.address_of,
+    **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
+        "tvm_stack_make_array", "tvm_stack_make_shape")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
     **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)},
     **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS}, "abs": _abs,

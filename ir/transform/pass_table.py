@@ -36,6 +36,7 @@ from .gpu.software_pipeline import inject_double_buffer, inject_software_pipelin
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
+from .gpu.warp_memory import lower_warp_memory
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -58,8 +59,10 @@ from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
+from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .scratch import lift_scratch
@@ -235,6 +238,7 @@ TIR = _rows(
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
@@ -266,7 +270,9 @@ TIR = _rows(
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
+    ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),

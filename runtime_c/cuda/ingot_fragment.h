@@ -32,6 +32,22 @@ template <class T> INGOT_DEVICE void ingot_fragment_load_b(T *f, const T *p, int
     }
 }
 
+/* The same from shared memory, for elements of 16 bits: p on a multiple of 16 bytes, ld of 8 elements. A row of each 8 x 8
+ * elements is read at once. */
+template <class T> INGOT_DEVICE void ingot_fragment_fetch_a(T *f, const T *p, int ld, int by_column)
+{
+    const int lane = ingot_fragment_lane(), row = lane % 8, down = lane / 8 % 2 * 8, across = lane / 16 * 8;
+    if (by_column) ingot_ldmatrix_x4_trans(f, p + (across + row) * ld + down);
+    else ingot_ldmatrix_x4(f, p + (down + row) * ld + across);
+}
+
+template <class T> INGOT_DEVICE void ingot_fragment_fetch_b(T *f, const T *p, int ld, int by_column)
+{
+    const int lane = ingot_fragment_lane(), row = lane % 8, down = lane / 8 % 2 * 8, across = lane / 16 * 8;
+    if (by_column) ingot_ldmatrix_x4(f, p + (across + row) * ld + down);
+    else ingot_ldmatrix_x4_trans(f, p + (down + row) * ld + across);
+}
+
 template <class T> INGOT_DEVICE void ingot_fragment_load_c(T *f, const T *p, int ld, int by_column)
 {
     const int g = ingot_fragment_lane() / 4, t = ingot_fragment_lane() % 4;

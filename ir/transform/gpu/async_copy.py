@@ -1,8 +1,10 @@
 """InjectPTXAsyncCopy: copies from global to shared memory in an asynchronous scope become cp.async."""
 from __future__ import annotations
 
+from functools import reduce
+
 from ...arith import Analyzer
-from ...expr import Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
+from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
 from ...tir.intrin import address_of
 from ...tir.lanes import ALIGNMENTS
 from ...tir.stmt import BufferLoad, BufferStore, Evaluate
@@ -57,9 +59,7 @@ def _copied_together(store, v, lanes, an, weak):
             return None
         return access.replace(indices=(Ramp(start, const(1, start.dtype), lanes.lanes),))
 
-    value, condition = store.value, None
-    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
-        condition, value = value.args[:2]
+    value, condition = _guarded(store.value)
     if not isinstance(value, BufferLoad) or condition is not None and v in free_vars(condition):
         return None
     an.bind(v, Range(const(0, v.dtype), const(lanes.lanes, v.dtype)), allow_override=True)
@@ -74,9 +74,7 @@ def _copied_together(store, v, lanes, an, weak):
 def copied(store, an, weak):
     """The asynchronous copy that a store is; None where it is none. weak: {id of a buffer: bytes that its address is a
     multiple of, where these are less than 16}."""
-    value, condition = store.value, None
-    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
-        condition, value = value.args[:2]
+    value, condition = _guarded(store.value)
     if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
             and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
         return None
@@ -88,6 +86,15 @@ def copied(store, an, weak):
     to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))
     more = () if condition is None else (condition,)
     return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (to, of, const(size), *more)))
+
+
+def _guarded(value):
+    """(what a value is where conditions hold, these as one; None without any), of one that is 0 elsewhere."""
+    found = []
+    while isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
+        found.append(value.args[0])
+        value = value.args[1]
+    return value, reduce(And, found) if found else None
 
 
 def _start(indices):

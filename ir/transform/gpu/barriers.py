@@ -23,8 +23,10 @@ SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
+_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
+          "tir.mma_fill")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+_TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 
 
@@ -116,7 +118,7 @@ class _Kernel:
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         self.warps = warps
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
+        self.private = {b for b in declared if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
@@ -144,6 +146,7 @@ class _Kernel:
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
         self.blocks = {}     # "blockIdx.x" -> its variable
         self.loops, self.ranges, self.guards, self.axes = (), {}, (), {}
+        self.inside = False  # of an asynchronous scope
         self.outer = None    # the innermost statement around that some threads skip
 
     def barrier(self, kind):
@@ -164,8 +167,23 @@ class _Kernel:
                 found.append(self.pointers[arg])
         return found
 
-    def access(self, node, kind, buffer, indices):
-        lanes = {}
+    def tile(self, call, buffer):
+        """(indices of the elements of a tile of 16 x 16 that a call moves, ranges of their variables); None where they
+        are not known."""
+        for address, stride in zip(call.args, call.args[1:]):
+            load = address.args[0] if isinstance(address, Call) and address.op == "tir.address_of" else None
+            if load is None or load.buffer is not buffer or len(load.indices) < 2:
+                continue
+            rows = buffer.strides[-2] if buffer.strides else buffer.shape[-1]
+            if not self.an.can_prove_equal(rows, stride):
+                return None
+            places = [Var(name, load.indices[-1].dtype) for name in ("row", "column")]
+            indices = (*load.indices[:-2], *(i + v for i, v in zip(load.indices[-2:], places)))
+            return indices, {v: Range(const(0, v.dtype), const(16, v.dtype)) for v in places}
+        return None
+
+    def access(self, node, kind, buffer, indices, ranges=None):
+        lanes = dict(ranges or {})
         if indices is not None:
             indices = tuple(_Lanes(lanes).visit(substitute(i, self.bound)) for i in indices)
             known = {*self.threads.variables.values(), *self.ranges, *lanes}
@@ -192,8 +210,10 @@ class _Kernel:
                 late = call.op == "tir.ptx_cp_async"
                 reads = call.op not in _TILE_STORES and not (late and n == 0)
                 writes = call.op not in _READS and not (late and n > 0)
-                kinds = [kind for kind, does in (("read", reads), ("write", writes)) if does]
-                items += [self.access(call, kind, b, None) for kind in kinds]
+                change = "start" if late or self.inside else "write"
+                kinds = [kind for kind, does in (("read", reads), (change, writes)) if does]
+                place = self.tile(call, b) if call.op in _TILES else None
+                items += [self.access(call, kind, b, *(place or (None,))) for kind in kinds]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -220,7 +240,7 @@ class _Kernel:
         several = {axis: v for axis, v in self.blocks.items() if not self.an.can_prove_equal(v, 0)}
         grid = Threads(several, {axis: None for axis in several})
         for a in self.everything:
-            for b in self.everything if a.kind == "write" and a.buffer in self.shared else ():
+            for b in self.everything if a.kind in ("write", "start") and a.buffer in self.shared else ():
                 if a.buffer is b.buffer and (a.indices is None or b.indices is None or not same_thread(
                         a, b, grid, self.an)):
                     raise BarrierError(
@@ -287,7 +307,8 @@ class _Kernel:
             self.own[stmt.buffer].append(self.access(stmt, "write", stmt.buffer, stmt.indices))
         if stmt.buffer not in self.shared:
             return stmt, read
-        items = (*read.head, (self.access(stmt, "write", stmt.buffer, stmt.indices), False))
+        kind = "start" if self.inside else "write"
+        items = (*read.head, (self.access(stmt, kind, stmt.buffer, stmt.indices), False))
         return stmt, _Summary(items, items)
 
     def visit_Evaluate(self, stmt):
@@ -311,7 +332,9 @@ class _Kernel:
             value = value.then(_Summary(items, items))
             body, summary = self.visited(stmt.body)
             return stmt.replace(body=body), value.then(summary)
+        around, self.inside = self.inside, self.inside or stmt.attr_key == ASYNC_SCOPE
         body, summary = self.joined(value, *self.visited(stmt.body))
+        self.inside = around
         return stmt.replace(body=body), summary
 
     def visit_AssertStmt(self, stmt):

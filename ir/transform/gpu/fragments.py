@@ -4,6 +4,7 @@ A fragment of a warp is 8 elements in each lane of a 16 x 16 tile, laid out as m
 """
 from __future__ import annotations
 
+from ...arith import Analyzer
 from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
@@ -89,7 +90,8 @@ class _Fragments(Mutator):
     def op_tvm_load_matrix_sync(self, pointer, m, n, k, index, source, stride, layout):
         self.tile(m, n, k)
         old, to = self.fragment(pointer, index)
-        return call_extern("void", f"ingot_fragment_load_{_PARTS[old.scope]}", to, self.visit(source),
+        how = "fetch" if _in_rows(old, source, stride) else "load"
+        return call_extern("void", f"ingot_fragment_{how}_{_PARTS[old.scope]}", to, self.visit(source),
                            self.visit(stride), self.by_column(layout))
 
     def op_tvm_store_matrix_sync(self, pointer, m, n, k, index, to, stride, layout):
@@ -105,6 +107,17 @@ class _Fragments(Mutator):
         if sums is None or a.dtype != b.dtype:
             self.fail(f"there is no product of fragments of {a.dtype} and {b.dtype} with sums of {d.dtype}")
         return call_extern("void", f"ingot_fragment_mma_{sums}", *(address for _, address in found))
+
+
+def _in_rows(fragment, source, stride):
+    """Whether ldmatrix can load a fragment: an operand of 16 bits in shared memory, whose rows lie on multiples of 16
+    bytes."""
+    load = source.args[0] if isinstance(source, Call) and source.op == "tir.address_of" else None
+    if fragment.scope == "wmma.accumulator" or load is None or not load.buffer.scope.startswith("shared"):
+        return False
+    eight = Analyzer()
+    return load.buffer.dtype == fragment.dtype and load.buffer.data_alignment % 16 == 0 and all(
+        eight.can_prove_equal(n % 8, 0) for n in (load.indices[0], stride))
 
 
 # ---------------------------------------------------------------- what needs no fragments

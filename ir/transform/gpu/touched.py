@@ -28,7 +28,8 @@ NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
 @dataclass(frozen=True)
 class Access:
-    """A load, a store, or the arrival of what was copied asynchronously ("read", "write", "arrive").
+    """A load, a store, the start of an asynchronous copy, whose values nobody sees yet, or their arrival ("read",
+    "write", "start", "arrive").
 
     indices: in terms of the block's thread variables and the variables of `ranges`; None where it is not known what is
     touched. ranges: {Var: Range} of the serial loops around and of lanes. guards: conditions around. axes: {thread
@@ -55,7 +56,7 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     threads: the block's Threads. an: an Analyzer that knows outer loops. later: the loop of which `then` is in the next
     iteration (or in any later one, with any_later); None when both are in the same iteration of the loops around both.
     """
-    if threads.count == 1 or then.kind == "arrive" or first.kind == then.kind == "read":
+    if threads.count == 1 or then.kind == "arrive" or first.kind in ("read", "start") and then.kind == "read":
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
         return IN_BLOCK
@@ -105,7 +106,8 @@ def _elements(first, then, threads, an, later, any_later):
     if later is not None and not any_later:
         following = {later.loop_var: later.loop_var + 1}
         indices[1] = tuple(i if i is None else substitute(i, following) for i in indices[1])
-        sides[1].guards = substitute(sides[1].guards, following)
+        end = later.min + later.extent  # of the loop, before which the next iteration is
+        sides[1].guards = (*substitute(sides[1].guards, following), later.loop_var + 1 < end)
     pairs, enumerated = [], {}
     for pair in zip(*indices):
         if any(i is None for i in pair):
@@ -122,10 +124,13 @@ def _elements(first, then, threads, an, later, any_later):
     low = np.minimum(*(keys.min(0) for keys, _ in found))
     high = np.maximum(*(keys.max(0) for keys, _ in found))
     sizes = [int(n) for n in high - low + 1]
-    if prod(sizes) > POINTS:
+    if prod(sizes) >= 1 << 62:
         raise _Unknown
-    flat = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found]
-    ends = [_ends(keys, tid, prod(sizes)) for keys, (_, tid) in zip(flat, found)]
+    flat, size = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found], prod(sizes)
+    if size > POINTS:  # few of which are touched
+        elements, places = np.unique(np.concatenate(flat), return_inverse=True)
+        flat, size = np.split(places, [len(flat[0])]), len(elements)
+    ends = [_ends(keys, tid, size) for keys, (_, tid) in zip(flat, found)]
     both = (ends[0][1] >= 0) & (ends[1][1] >= 0)
     return tuple((low[both], high[both]) for low, high in ends) if both.any() else (None, None)
 
@@ -256,7 +261,7 @@ class _Side:
         found = self.access.axes.get(axis)
         if found is not None:
             return _bounded(found)
-        alone = self.access.kind == "write" and self.access.buffer.scope != "local"
+        alone = self.access.kind in ("write", "start") and self.access.buffer.scope != "local"
         return np.arange(1 if alone else self.threads.extents[axis])
 
 

@@ -1,12 +1,12 @@
 /* The CUDA runtime's C interface on the host's memory: streams run what they are given at once, or record it. */
+#include "fibers.h"
+#include "cuda.h"
 #include <stdlib.h>
 #include <string.h>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
-#include "cuda_runtime.h"
-#include "fibers.h"
 
 using namespace emu;
 struct CUgraph_st { std::vector<std::function<cudaError_t()>> nodes; };
@@ -29,6 +29,8 @@ static const Policy &from_environment()
         const std::string p = text ? text : "up";
         policy.order = p.find("down") == 0 ? DOWN : p.find("shuffled") == 0 ? SHUFFLED : UP;
         policy.late = p.find("late") != std::string::npos;
+        policy.starving = p.find("starving") != std::string::npos;
+        dropped = environment("EMU_DROP", -1);
         read = true;
     }
     return policy;
@@ -42,35 +44,26 @@ static cudaError_t now_or_later(cudaStream_t stream, std::function<cudaError_t()
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
-static std::map<void *, size_t> blocks;
 cudaError_t cudaMalloc(void **at, size_t bytes)
 {
-    *at = nullptr;
-    if (bytes && posix_memalign(at, 256, bytes)) return said(cudaErrorMemoryAllocation);
-    if (*at) memset(*at, 0xff, bytes), blocks[*at] = bytes;
-    return cudaSuccess;
+    static unsigned number;
+    *at = bytes ? allocate(bytes, "block " + std::to_string(++number)) : nullptr;
+    return bytes && !*at ? said(cudaErrorMemoryAllocation) : cudaSuccess;
 }
-cudaError_t cudaFree(void *at)
+extern "C" int emu_malloc(void **at, size_t bytes, const char *name)
 {
-    if (at && !blocks.erase(at)) return said(cudaErrorInvalidValue);
-    free(at);
-    return cudaSuccess;
+    *at = allocate(bytes, name);
+    return *at ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+cudaError_t cudaFree(void *at) { return at && !release_memory(at) ? said(cudaErrorInvalidValue) : cudaSuccess; }
 cudaError_t cudaMallocAsync(void **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
 cudaError_t cudaFreeAsync(void *at, cudaStream_t) { return cudaFree(at); }
 cudaError_t cudaMallocHost(void **at, size_t bytes) { return (*at = malloc(bytes ? bytes : 1)) ? cudaSuccess : said(cudaErrorMemoryAllocation); }
 cudaError_t cudaHostAlloc(void **at, size_t bytes, unsigned) { return cudaMallocHost(at, bytes); }
 cudaError_t cudaFreeHost(void *at) { free(at); return cudaSuccess; }
-static bool inside(const void *at)
-{
-    auto next = blocks.upper_bound((void *)at);
-    if (next == blocks.begin()) return false;
-    --next;
-    return (const char *)at < (const char *)next->first + next->second;
-}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *a, const void *at)
 {
-    const bool ours = inside(at);
+    const bool ours = block_at(at) != nullptr;
     a->type = ours ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered, a->device = ours ? 0 : -2;
     a->devicePointer = ours ? (void *)at : nullptr, a->hostPointer = nullptr;
     return cudaSuccess;
@@ -117,6 +110,8 @@ static cudaError_t run(const Kernel *k, dim3 grid, dim3 block, void *const *args
 {
     from_environment();
     failure.clear();
+    begin_launch(k, args);
+    running = k, seen = k->seen, dynamic_bytes = bytes;
     std::vector<unsigned char> memory(bytes + 1024);
     dynamic_shared = memory.data() + (1024 - (uintptr_t)memory.data() % 1024);
     block_dim = block, grid_dim = grid;
@@ -127,9 +122,8 @@ static cudaError_t run(const Kernel *k, dim3 grid, dim3 block, void *const *args
                 memset(dynamic_shared, 0xff, bytes);
                 run_block(k, args);
             }
-    if (failure.empty()) return cudaSuccess;
-    fprintf(stderr, "emulator: %s\n", failure.c_str());
-    return cudaErrorLaunchFailure;
+    running = nullptr, seen = false;
+    return failure.empty() ? cudaSuccess : cudaErrorLaunchFailure;
 }
 cudaError_t cudaLaunchKernel(const void *at, dim3 grid, dim3 block, void **args, size_t bytes, cudaStream_t stream)
 {
@@ -140,7 +134,7 @@ cudaError_t cudaLaunchKernel(const void *at, dim3 grid, dim3 block, void **args,
         || grid.x > 0x7fffffffu || (k->max_threads && count > (unsigned)k->max_threads))
         return said(cudaErrorInvalidConfiguration);
     if (bytes + (size_t)(k->shared_end - k->shared) > (size_t)(k->dynamic_bytes > 49152 ? k->dynamic_bytes : 49152) + (size_t)(k->shared_end - k->shared)
-        || bytes > (size_t)(k->dynamic_bytes > 49152 ? k->dynamic_bytes : 49152) || k->shared_end - k->shared > 49152)
+        || bytes > (size_t)(k->dynamic_bytes > 49152 ? k->dynamic_bytes : 49152) || (k->shared_end - k->shared > 49152 && !k->seen))
         return said(cudaErrorInvalidValue);
     std::vector<std::vector<unsigned char>> kept;
     for (unsigned i = 0; i < k->params; ++i)
@@ -195,9 +189,10 @@ cudaError_t cudaPeekAtLastError(void) { return last; }
 const char *cudaGetErrorName(cudaError_t e) { return e ? "cudaError" : "cudaSuccess"; }
 const char *cudaGetErrorString(cudaError_t e)
 {
-    static char text[40];
-    snprintf(text, sizeof text, e ? "emulated error %d" : "no error", (int)e);
-    return text;
+    static std::string text;
+    text = e ? "emulated error " + std::to_string((int)e) : "no error";
+    if (e == cudaErrorLaunchFailure) text += ": " + failure;
+    return text.c_str();
 }
 cudaError_t cudaRuntimeGetVersion(int *v) { *v = CUDART_VERSION; return cudaSuccess; }
 cudaError_t cudaDriverGetVersion(int *v) { *v = CUDART_VERSION; return cudaSuccess; }
@@ -227,8 +222,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
     p->major = environment("EMU_ARCH", 80) / 10, p->minor = environment("EMU_ARCH", 80) % 10, p->multiProcessorCount = 108;
     return cudaSuccess;
 }
-cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **f, unsigned, unsigned long long, cudaDriverEntryPointQueryResult *r)
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned, unsigned long long, cudaDriverEntryPointQueryResult *r)
 {
-    *f = nullptr, *r = cudaDriverEntryPointSymbolNotFound;
+    const bool known = !strcmp(name, "cuTensorMapEncodeTiled");
+    *f = known ? (void *)&cuTensorMapEncodeTiled : nullptr;
+    *r = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
 }

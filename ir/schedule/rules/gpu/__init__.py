@@ -11,7 +11,8 @@ from .points import points
 from .product import gpu_product
 from .rows import rows
 from .stepwise import stepwise
+from .tensor_core_product import tensor_core_product
 from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (stepwise, gpu_product, rows, points, transpose, fallback)}
+RULES = {rule.__name__: rule for rule in (stepwise, tensor_core_product, gpu_product, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for
