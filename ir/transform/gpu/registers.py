@@ -21,7 +21,8 @@ def accumulate_in_registers(func):
         for k: sum = sum + x[i, k]
         y[i] = sum
 
-    where y does not lie in registers. A compiler must not do that itself where x may be y, or lies in one array with it.
+    where y does not lie in registers. A compiler must not do that itself where x may be y, or lies in one array with
+    it.
     """
     return func.replace(body=_Accumulate().visit(func.body))
 
@@ -47,7 +48,7 @@ class _Accumulate(StmtMutator):
 def _updated(stmt):
     """The store that a nest of loops is, to one element that it alone reads in it; None for others."""
     variables, inner = [], stmt
-    while isinstance(inner, For) and inner.kind in KINDS and isinstance(inner.extent, IntImm) and inner.extent.value > 0:
+    while isinstance(inner, For) and inner.kind in KINDS and isinstance(inner.extent, IntImm) and inner.extent.value:
         variables.append(inner.loop_var)
         inner = inner.body
     if not variables or not isinstance(inner, BufferStore) or inner.buffer.scope == "local":
