@@ -40,7 +40,7 @@ from .process import for_compiling
 from .program import build_program
 from .recorded import check_schedules, records_of
 from .regions import form_regions
-from .scheduling import Scheduling, loops_of, scheduled, threads_worth
+from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
@@ -181,8 +181,11 @@ def lower(mod, options, cache=None):
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = pipeline_for(options.machine, Network(kept))
-    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
-    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    done = {n: run.lowered[sch.func].with_attr(facts_of(sch, functions[n], work[n])) for n, sch in kernels.items()
+            if sch.func in run.lowered}
+    rest = IRModule({n: f for n, f in scheduled_.items() if n not in done})
+    done.update(lower_module(rest, passes).functions)  # alone: flat kernels do not fit the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in done.items()}
     made.update({n: entry.func for n, entry in entries.items()})
     stages.lowered = stages.tir.with_functions({**graph_functions(stages.tir), **{n: made[n] for n in functions}})
     stages.printed = {n: entry.kernel for n, entry in entries.items()}

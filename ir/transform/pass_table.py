@@ -30,6 +30,7 @@ from .gpu.barriers import thread_sync
 from .gpu.bindings import unify_thread_binding
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
+from .gpu.registers import accumulate_in_registers
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.swizzle import swizzle_shared
@@ -236,6 +237,7 @@ TIR = _rows(
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("AccumulateInRegisters", _tir, accumulate_in_registers, "flat buffers"),
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),

@@ -78,9 +78,9 @@ _GPU = (
     "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock",
     "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment",
     "LowerDeviceOps", "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp",
-    "HoistIfThenElse", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize",
-    "LiftWorkspace", "LoadStored", "NarrowDataType",
-    "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "HoistIfThenElse", "AccumulateInRegisters", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop",
+    "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations",
+    "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
