@@ -339,6 +339,30 @@ def extremes(e, ranges, guards):
     return (int(values.min()), int(values.max())) if values.size else None
 
 
+def in_several_blocks(access, blocks, ranges):
+    """Whether threads of different blocks certainly touch the same element. blocks: the variables of blocks; ranges:
+    {Var: Range} of these and of a block's threads."""
+    if access.indices is None or any(i is None for i in access.indices):
+        return False
+    guards = parts_of(access.guards)
+    used = set(free_vars((access.indices, guards)))
+    if used.isdisjoint(blocks):
+        return True
+    try:
+        env = {v: _bounded(r) for v, r in {**access.ranges, **ranges}.items() if v in used or v in blocks}
+        if not used <= env.keys() or prod(map(len, env.values())) > MOST_POINTS:
+            return False
+        grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
+        values = [value_of(e, grid) for e in (*access.indices, *guards)] + [grid[v] for v in blocks]
+    except _Unknown:
+        return False
+    values = np.broadcast_arrays(*values, *grid.values())
+    runs = np.logical_and.reduce([np.ones(values[0].shape, bool), *values[len(access.indices):][:len(guards)]])
+    keys = np.stack([v[runs] for v in values[:len(access.indices)]], -1)
+    block = np.stack([v[runs] for v in values[len(access.indices) + len(guards):][:len(blocks)]], -1)
+    return len(np.unique(np.concatenate([keys, block], -1), axis=0)) > len(np.unique(keys, axis=0))
+
+
 def parts_of(guards):
     """The conditions that some conditions are the conjunction of."""
     return tuple(c for g in guards for c in conjuncts(g))
