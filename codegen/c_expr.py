@@ -58,7 +58,7 @@ VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
-LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes floats of
+LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -77,8 +77,10 @@ class CExpr:
         self.names, self.used, self.data, self.dialect, self.strides = names, used, set(), dialect, strides
         self.sums = set()  # ids of the sums and products that are an index
 
-    def use(self, what):
-        """Notes the header, if any, that what the text uses is in."""
+    def use(self, what, dtype=None):
+        """Notes the header, if any, that what the text uses is in; dtype: that of vectors."""
+        if what == "vectors" and dtype is not None and dtype.is_int:
+            self.use("integer vectors")
         if what in self.dialect.headers:
             self.used.add(self.dialect.headers[what])
 
@@ -291,9 +293,12 @@ class CExpr:
     def vector_access(self, verb, buffer, index, *value, widened=None):
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp; widened: the dtype that a
         load of integers converts to."""
-        self.use("vectors")
-        function = f"{self.dialect.vector(widened or buffer.dtype.with_lanes(index.lanes))}_{verb}"
-        function += f"_{LOADED[str(buffer.dtype)]}" if widened else ""
+        dtype = buffer.dtype.with_lanes(index.lanes)
+        narrow = LOADED.get(str(buffer.dtype), "") if verb == "store" or widened else ""
+        dtype = widened or (DataType("int32").with_lanes(index.lanes) if narrow else dtype)
+        self.use("vectors", dtype)
+        value = [v.value if narrow and isinstance(v, Cast) else v for v in value]  # the store converts
+        function = f"{self.dialect.vector(dtype)}_{verb}{narrow and f'_{narrow}'}"
         arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
@@ -362,6 +367,8 @@ class CExpr:
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
+        if name == "load_word":
+            return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
@@ -393,7 +400,7 @@ class CExpr:
         if name == "bit_field":
             return self._bit_field(*e.args)
         if name in VECTOR_REDUCTIONS:
-            self.use("vectors")
+            self.use("vectors", e.args[0].dtype)
             return f"{self.dialect.vector(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
             return f"{self.helper(f'half_power_{SUFFIX[e.dtype]}')}({self.converted(e.args[0])})", POSTFIX
@@ -469,12 +476,15 @@ class CExpr:
     # ------------------------------------------------------------ vectors
 
     def _vector(self, e, kind):
-        self.use("vectors")
         prefix = self.dialect.vector(e.dtype)
+        self.use("vectors", e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
+        if isinstance(e, Cast) and e.value.dtype.element in ("float32", "int32"):
+            short = self.dialect.vector(e.value.dtype).partition("x")[0]
+            return f"{prefix}_from_{short}({self.text(e.value)})", POSTFIX
         if isinstance(e, Cast) and isinstance(e.value, BufferLoad):
             return self.vector_access("load", e.value.buffer, e.value.indices[0], widened=e.dtype), POSTFIX
         if isinstance(e, Broadcast):

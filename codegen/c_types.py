@@ -40,7 +40,7 @@ _LIBM = {"rint", "round", *(row.spellings["c float64"] for row in INTRINSICS.val
                              if row.spellings.get("c float64", "").isidentifier())}
 # What generated text may call or name: a variable called so would hide it.
 USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf"])
-_USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
+_USED_PATTERN = re.compile(r"(INGOT|ingot|[fi]32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
 
 
 def shortened(name, most=MOST_LETTERS):

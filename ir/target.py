@@ -19,6 +19,8 @@ MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.
 # What rules ask for that an instruction set brings: any of these words of `isa`.
 FEATURES = {
     "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
+    "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
+    "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -191,6 +193,17 @@ class Target(metaclass=_Named):
     def _values(self):
         return {name: cost.value for name, cost in self.costs.items()}
 
+    def multiplies_bytes(self, left, right, constant=True, windows=False):
+        """Whether products of 8-bit integers of these dtypes, added up in int32, are computed as they are, not as
+        floats: where instructions and kernels multiply them, or floats have no vectors. constant: of constant columns;
+        windows: of a convolution."""
+        if self.lanes == 1 and self.kind == "c":
+            return True
+        if windows or not constant:
+            return False
+        feature = {"uint8int8": "dot_u8s8", "int8int8": "dot_s8s8"}.get(f"{left}{right}")
+        return feature in FEATURES and not FEATURES[feature].isdisjoint(self.isa)
+
     def __str__(self):
         return self.name
 
@@ -254,15 +267,21 @@ def _row(name, parent=None, isa=(), vector=None, **fields):
 # x86-64's rows are the levels of its psABI, and processors that are faster with code of their own.
 _V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
 _V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
+_V4_VNNI = _row("x86-64-v4-vnni", _V4, isa={"avx512_vnni"})
 # Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
 _ROWS = (
     _V3, _V4,
+    # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
+    _row("x86-64-v3-vnni", _V3, isa={"avx_vnni"}),
+    _V4_VNNI,
     # Halves of vectors go through units for 256 bits, of which FMAs and additions have two each.
-    _row("x86-64-v4-zen4", _V4, isa={"avx512_vbmi2"}),
+    _row("x86-64-v4-zen4", _V4_VNNI, isa={"avx512_vbmi2"}),
     # What Intel's server processors have since 2023 (Sapphire Rapids).
-    _row("x86-64-v4-amx", _V4, isa={"amx_tile", "amx_int8"}),
+    _row("x86-64-v4-amx", _V4_VNNI, isa={"amx_tile", "amx_int8"}),
     _AARCH64,
+    _row("aarch64-dotprod", _AARCH64, isa={"asimddp"}),
+    _row("aarch64-i8mm", _AARCH64, isa={"asimddp", "i8mm"}),
     _row("aarch64-neoverse-n1", _AARCH64, isa="asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()),
     _row("armv7-linux-gnueabihf", isa={"neon", "vfpv4"}, vector=Vector(4, 16, accumulators=9)),
     _row("s390x-linux-gnu", byte_order="big"),

@@ -93,6 +93,22 @@ def _bit_field(a, n, bits):
     return (a >> np.asarray(n).astype(a.dtype) & a.dtype.type((1 << int(bits)) - 1))[()]
 
 
+def _word(*values):
+    bytes_ = [np.asarray(v).astype(np.int64) & 255 for v in values]
+    return sum(v << 8 * n for n, v in enumerate(bytes_)).astype(np.uint32).view(np.int32)[()]
+
+
+def _dot(left, right):
+    def dot(a, b, c):
+        a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
+        for n in range(4):
+            x, y = ((v >> 8 * n & 255).astype(np.uint8).view(dtype).astype(np.int64)
+                    for v, dtype in ((a, left), (b, right)))
+            total = total + x * y
+        return total.astype(np.int32)[()]
+    return dot
+
+
 def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
@@ -168,14 +184,22 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
+NARROW = ("int8", "uint8", "int16")  # what vectors hold as int32 or float32, and memory as it is
+_SIGNS = {"u8": "uint8", "s8": "int8"}
+DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
+# word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
+# and the products of the four bytes of a, with a sign or without, and those of b.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
-    Intrinsic("bit_field", _bit_field, 3, integers=2))
+    Intrinsic("bit_field", _bit_field, 3, integers=2),
+    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, result="int32"),
+    *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
+      for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which the
