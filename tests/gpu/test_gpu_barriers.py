@@ -210,6 +210,24 @@ def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
         lowered(func, "ThreadSync")
 
 
+@pytest.mark.parametrize("step, refused", [(2, True), (16, False)])
+def test_blocks_of_any_number_do_not_add_to_the_same_elements(step, refused):
+    func = from_source(f"""
+@T.prim_func
+def main(var_x: T.handle, var_y: T.handle):
+    n = T.int32()
+    x, y = T.match_buffer(var_x, (n,), "float32"), T.match_buffer(var_y, (n,), "float32")
+    for b in T.thread_binding((n + {step - 1}) // {step}, thread="blockIdx.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            if b * {step} + t < n:
+                y[b * {step} + t] = y[b * {step} + t] + x[b * {step} + t]""", {"T": T})
+    if refused:
+        with pytest.raises(BarrierError, match="several blocks add to the same elements of y"):
+            lowered(func, "ThreadSync")
+    else:
+        assert syncs(lowered(func, "ThreadSync")) == 0
+
+
 def test_blocks_cannot_wait_for_each_other():
     own = from_source(BLOCKS_IN_TURN % "b * 16 + t", {"T": T})
     assert syncs(lowered(own, "ThreadSync")) == 0

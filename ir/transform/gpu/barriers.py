@@ -117,7 +117,7 @@ class _Kernel:
 
     def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
-        self.warps = warps
+        self.warps, self.dims = warps, {*free_vars([b.shape for b in func.buffer_map.values()])}
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
         self.private = {b for b in declared if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
@@ -246,7 +246,7 @@ class _Kernel:
         for a in self.everything if blocks else ():
             if isinstance(a.node, BufferStore) and any(
                     load.buffer is a.buffer for load in collect(a.node.value, BufferLoad)) and in_several_blocks(
-                        a, blocks, ranges):
+                        a, blocks, ranges, self.dims):
                 raise BarrierError(
                     f"{self.title}: several blocks add to the same elements of {a.buffer.name}, and do not wait for "
                     "one another; give it the scope \"local\" or \"shared\", or compute it in a loop of its own before")

@@ -22,6 +22,7 @@ from .threads import AXES, WARP
 
 POINTS = 1 << 22  # of threads and iterations that are looked at, at most
 MOST_POINTS = 1 << 17  # with loops that guards alone are about
+SAMPLE = 37  # what a dimension may well be
 MOST_VALUES = 64  # of a variable that both accesses have in common but that does not cancel out
 NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
@@ -343,9 +344,9 @@ def extremes(e, ranges, guards):
     return (int(values.min()), int(values.max())) if values.size else None
 
 
-def in_several_blocks(access, blocks, ranges):
-    """Whether threads of different blocks certainly touch the same element. blocks: the variables of blocks; ranges:
-    {Var: Range} of these and of a block's threads."""
+def in_several_blocks(access, blocks, ranges, dims):
+    """Whether threads of different blocks certainly touch the same element, if dimensions `dims` are SAMPLE. blocks: the
+    variables of blocks; ranges: {Var: Range} of these and of a block's threads."""
     if access.indices is None or any(i is None for i in access.indices):
         return False
     guards = parts_of(access.guards)
@@ -353,7 +354,10 @@ def in_several_blocks(access, blocks, ranges):
     if used.isdisjoint(blocks):
         return True
     try:
-        env = {v: _bounded(r) for v, r in {**access.ranges, **ranges}.items() if v in used or v in blocks}
+        sizes = {v: np.int64(SAMPLE) for v in dims}
+        env = {v: value_of(r.min, sizes) + np.arange(int(value_of(r.extent, sizes)))
+               for v, r in {**access.ranges, **ranges}.items() if v in used or v in blocks}
+        env.update((v, np.array([n])) for v, n in sizes.items() if v in used)
         if not used <= env.keys() or prod(map(len, env.values())) > MOST_POINTS:
             return False
         grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
