@@ -184,6 +184,20 @@ def compile_folder(folder, out, jobs=1, seen=False, sizes=None):
         return list(pool.map(lambda job: build(*job), [*((f,) for f in files), *kernels_of(folder)]))
 
 
+def build_cudart(folder):
+    """libcudart.so, the emulator as CUDA's runtime library, in a folder; returns its path. Beside CUDA's functions it has
+    emu_fail_with(code), what calls return from then on, and emu_blocks(), how many blocks of memory are not freed."""
+    path = Path(folder, "libcudart.so")
+    _built(["c++", "-shared", *emulator(), "-ldl", "-o", path])
+    return path
+
+
+def build_network(folder, out, cudart):
+    """The shared library `out` of a generated folder over that one."""
+    _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, f"{out}.objects"), cudart, "-lm", "-o", out])
+    return out
+
+
 def build_library(folder, out):
     """The shared library of a generated folder, with the emulator in it."""
     with tempfile.TemporaryDirectory() as work:
