@@ -219,9 +219,9 @@ def build_program(folder, out, program="selftest", seen=False, sizes=None):
     return out
 
 
-def run_program(program, policy="up", arch=80, **environment):
+def run_program(program, policy="up", arch=80, cwd=None, **environment):
     """The finished process of what build_program built."""
-    return _run([program], env={**os.environ, "EMU_POLICY": policy, "EMU_ARCH": str(arch),
+    return _run([program], cwd=cwd, env={**os.environ, "EMU_POLICY": policy, "EMU_ARCH": str(arch),
                                 **{k: str(v) for k, v in environment.items()}})
 
 
