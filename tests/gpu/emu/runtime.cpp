@@ -128,6 +128,7 @@ static cudaError_t run(const Kernel *k, dim3 grid, dim3 block, void *const *args
     std::vector<unsigned char> memory(bytes + 1024);
     dynamic_shared = memory.data() + (1024 - (uintptr_t)memory.data() % 1024);
     block_dim = block, grid_dim = grid;
+    count_launch(k, bytes);
     for (unsigned z = 0; z < grid.z && failure.empty(); ++z)
         for (unsigned y = 0; y < grid.y && failure.empty(); ++y)
             for (unsigned x = 0; x < grid.x && failure.empty(); ++x) {
