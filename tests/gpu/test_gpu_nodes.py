@@ -59,7 +59,8 @@ def build(libraries, folder):
         own = folder / library.model.name
         library.model.write(own)
         for k, file in enumerate(sorted(own.glob("*.cu"))):
-            text = emulated.translate(file.read_text(), f"{library.model.name}/{file.name}")
+            text = emulated.translate(file.read_text(), f"{library.model.name}/{file.name}",
+                                      sizes=emulated.sizes_of(library.model))
             own_names = [(f"ingot_{what}", f"{library.model.name}_{what}") for what in STATIC]
             own_names.append(("ingot_is_empty", f"{library.model.name}_{k}_is_empty"))
             units += [f"#define {a} {b}\n" for a, b in own_names] + [text] + [f"#undef {a}\n" for a, _ in own_names]
