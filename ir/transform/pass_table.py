@@ -32,6 +32,7 @@ from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
+from .gpu.thread_allreduce import lower_thread_allreduce
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
@@ -236,6 +237,7 @@ TIR = _rows(
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerThreadAllreduce", _tir, lower_thread_allreduce, "flat buffers"),
     ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
