@@ -30,6 +30,7 @@ from .gpu.barriers import thread_sync
 from .gpu.bindings import unify_thread_binding
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
+from .gpu.permuted_layout import inject_permuted_layout
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.thread_allreduce import lower_thread_allreduce
@@ -217,6 +218,7 @@ TIR = _rows(
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
+    ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
     ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
     ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),

@@ -32,8 +32,8 @@ def tiles_of(layout, rows, columns):
     return lambda i, j: (i // rows, j // columns, *layout(i % rows, j % columns))
 
 
-def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="global"):
-    """Two warps make 32 x 32 of the result in each block."""
+def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="global", permuted=False):
+    """Two warps make 32 x 32 of the result in each block; permuted: from shared memory of permuted layout."""
     ki = 32 if dtype == "int8" else 16
     s = tvm.tir.Schedule(func)
     inner = s.get_block("C")
@@ -41,11 +41,15 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
     i, it = s.split(i, [None, 16])
     j, jt = s.split(j, [None, 16])
     k, kt = s.split(k, [None, ki])
-    s.reorder(i, j, k, it, jt, kt)
+    k1, several = None, k
+    if permuted:
+        k, k1 = s.split(k, [None, 2])
+        several = k1
+    s.reorder(i, j, k, *([k1] if permuted else []), it, jt, kt)
     tile = s.blockize(it)
     ib, iw = s.split(i, [None, 2])
     jb, j1 = s.split(j, [None, 2])
-    s.reorder(ib, jb, iw, k, j1)
+    s.reorder(ib, jb, iw, k, *([k1] if permuted else []), j1)
     s.bind(ib, "blockIdx.y")
     s.bind(jb, "blockIdx.x")
     s.bind(iw, "threadIdx.y")
@@ -56,11 +60,14 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
         s.bind(y, "threadIdx.y")
         s.bind(x, "threadIdx.x")
         s.vectorize(v)
-        s.storage_align(copy, 0, axis=-2, factor=32, offset=16 if dtype == "int8" else 8)
+        if permuted:
+            s.annotate(copy, "permuted_layout", 1)
+        else:
+            s.storage_align(copy, 0, axis=-2, factor=32, offset=16 if dtype == "int8" else 8)
     held = []
     for which in (0, 1):
         held.append(s.cache_read(tile, which, "warp"))
-        s.compute_at(held[-1], k)
+        s.compute_at(held[-1], several)
     if store != "global":
         s.reverse_compute_at(s.cache_write(tile, 0, store), iw)
     back = s.cache_write(tile, 0, "warp")
@@ -81,6 +88,8 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
     start = s.decompose_reduction(tile, k)
     for place, name in ((at[0], "load_a"), (at[1], "load_b"), (at[2], "store"), (s.get_loops(inner)[-3], "compute")):
         s.tensorize(place, group[name])
+    for name in ("A", "B") if permuted else ():
+        s.annotate(f"{name}_{load}_warp_o", "permuted_layout", 1)
     s.tensorize(s.get_loops(s.get_block("C_init"))[-2], group["init"])
     assert start is not None
     return s
