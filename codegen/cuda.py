@@ -100,7 +100,10 @@ class CudaPrinter(CPrinter):
             self.known.pop(key, None)
 
     def declares(self, stmt):
-        return isinstance(stmt, For) and stmt.kind == "thread_binding" or super().declares(stmt)
+        if isinstance(stmt, For) and stmt.kind == "thread_binding":
+            key = stmt.thread_binding, self.type_of(stmt.loop_var), str(stmt.min)
+            return key not in self.known or self.declares(stmt.body)
+        return super().declares(stmt)
 
     def visit_DeclBuffer(self, decl):
         if decl.buffer.scope == "shared.dyn":

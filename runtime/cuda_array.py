@@ -116,6 +116,10 @@ class CudaArray:
             self._copy(self.pointer, given.ctypes.data, HOST_TO_DEVICE)
         return self
 
+    def head(self, shape):
+        """The first elements as an array of `shape`, in the same memory."""
+        return CudaArray(self.pointer, shape, self.dtype, self.device, self._owner)
+
     def _copy(self, dst, src, kind):
         if self.nbytes:
             library = use_device(self.device.index)

@@ -10,14 +10,14 @@ from ..names import unique_name
 from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, MatchCast, TupleGetItem, VarBinding, dataflow_function)
 from ..relax.ops.layout import blocks_of, pack_channels
-from .blocked_images import Image, channels_of, in_order, sources
+from .blocked_images import KINDS, Image, channels_of, in_order, sources
 from .graph import MadeOnce, Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
 from .split_phases import split_phases
 
 
 @on_main
-def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=("float32",)):
+def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS):
     """Requires plain layouts. Ensures blocked layouts: 2-D convolutions of some dtypes with constant weights read and
     write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where

@@ -76,8 +76,9 @@ _GPU = (
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "InjectPermutedLayout", "LowerOpaqueBlock",
     "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerThreadAllreduce",
-    "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeAccess",
-    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
+    "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize", "HoistInitPredicate",
+    "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop",
+    "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
     "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when

@@ -61,7 +61,7 @@ REVERSED = {
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); ingot_mbarrier_wait_parity(bar, 0); y[t] = s[63 - t];", "race"),
         ("if (t == 0) ingot_mbarrier_init(bar, 65); __syncthreads();"
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); ingot_mbarrier_wait_parity(bar, 0); y[t] = s[63 - t];",
-         "deadlock: thread (0, 0, 0) for mbarrier bar + 0"),
+         "deadlock: thread (0, 0, 0) and 63 others for mbarrier bar + 0"),
         ("if (t == 0) ingot_mbarrier_init(bar, 65); __syncthreads();"
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); while (!ingot_mbarrier_try_wait_parity(bar, 0)) {} y[t] = s[63 - t];",
          "deadlock"),

@@ -2,7 +2,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_modules import compiles, emulated, needs_emulator
+from gpu_modules import compiles, emulated, ints, needs_emulator
 from gpu_programs import LOOPS, lowered
 
 import ingot as tvm
@@ -96,7 +96,8 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
 
 
 CASES = [("float16", "float32", False, False, "up"), ("float16", "float16", False, True, "down late"),
-         ("bfloat16", "float32", True, True, "shuffled")]
+         ("bfloat16", "float32", True, True, "shuffled"), ("int8", "int32", False, True, "down late"),
+         ("int8", "int32", False, False, "up")]
 
 
 def built(dtype, out, trans_a, trans_b, load="shared", store="global", simple=False):
@@ -119,6 +120,39 @@ def test_a_product_in_registers_is_the_product(dtype, out, trans_a, trans_b, pol
     want = (wide[0].T if trans_a else wide[0]) @ (wide[1].T if trans_b else wide[1])
     *_, c = emulated(mod, a, b, np.zeros((64, 32), NUMPY[out]), policy=policy)
     np.testing.assert_array_equal(c.astype(np.float32), want)
+
+
+@needs_emulator
+def test_a_permuted_layout_of_shared_memory():
+    func = product(64, 32, 64, "float16", "float32", False, True)
+    group = cuda.get_mma_intrin_group("shared", "global", "float16", "float32", False, True, False)
+    s = in_registers(func, "float16", False, True, group, permuted=True)
+    mod = tvm.build(s.mod, "cuda-sm_80")
+    source = mod.imported_modules[0].get_source()
+    assert "A_shared[1024]" in source and "^" in source  # without gaps between its rows
+    a, b = ints((64, 64), "float16"), ints((32, 64), "float16", 1)
+    *_, c = emulated(mod, a, b, np.zeros((64, 32), np.float32), policy="shuffled")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+    s.unannotate("B_shared_warp_o", "permuted_layout")
+    with pytest.raises(ValueError, match='B_shared is used in blocks with and without the annotation "permuted_layout"'):
+        tvm.build(s.mod, "cuda-sm_80")
+
+
+@T.prim_func
+def copied(x: T.Buffer((8, 24), "float16"), y: T.Buffer((8, 24), "float16")):
+    for lane in T.thread_binding(24, thread="threadIdx.x"):
+        with T.block("all"):
+            T.block_attr({"permuted_layout": 1})
+            tile = T.alloc_buffer((8, 24), "float16", scope="shared")
+            for i in range(8):
+                tile[i, lane] = x[i, lane]
+            for i in range(8):
+                y[i, lane] = tile[i, lane]
+
+
+def test_rows_without_a_permuted_layout():
+    with pytest.raises(ValueError, match=r"rows of a multiple of 64 elements, .*; tile has the shape \(8, 24\)"):
+        tvm.build(copied, "cuda")
 
 
 def test_registers_and_no_spill():

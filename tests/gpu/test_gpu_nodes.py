@@ -30,8 +30,7 @@ SECONDS = 120  # that a chunk's networks may run
 POLICY = os.environ.get("EMU_POLICY", ("up", "down", "shuffled late", "starving late")[SEED % 4])
 STATIC = ("extent", "dim3")  # functions that each network has for itself
 # Reasons for which a network that runs on CPUs does not run on a GPU.
-REFUSED = ("cannot report sizes that it decides", "calls C functions",
-           "a network for each shape of a call", "takes or gives sequences or optional values")
+REFUSED = ("calls C functions",)
 
 
 def _names():
@@ -45,10 +44,10 @@ NAMES = _names()
 
 
 def compiled(case, name):
-    """The library of a case, or why there is none."""
+    """The library of a case, that of its first call where shapes are a call's, or why there is none."""
     try:
         library = ingot.compile(case.model, target="cuda-sm_80", weights="array", name=name)
-        return library if hasattr(library, "model") else "a network for each shape of a call"
+        return library if hasattr(library, "model") else library.library_for(*case.data_sets[0][0])
     except Exception as error:  # noqa: BLE001  (what is raised is what is reported)
         return f"{WRONG if 'internal error' in str(error) else type(error).__name__}: {str(error)[:300]}"
 

@@ -109,6 +109,9 @@ class _Permute(Mutator):
         if not (isinstance(source, Call) and source.op == "tir.address_of" and self.wanted(source.args[0].buffer)):
             return self.generic_visit(call)
         load = source.args[0]
+        if call.dtype.bits < 16:
+            raise ValueError(f"{self.func.title}: {load.buffer.name} holds {call.dtype}; a permuted layout is of "
+                             "elements of 16 bits and more")
         size = const(_row_of(load.buffer, self.func))
         *outer, row, column = load.indices
         at = row * size + column + (call.args[offset] if offset is not None else 0)

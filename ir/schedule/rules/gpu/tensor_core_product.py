@@ -214,8 +214,9 @@ def _result(sch, form, found, every, epilogue, tile):
     warps = sch.fuse(wm, wn)
     sch.bind(warps, "threadIdx.y")
     sch.bind(sch.fuse(*inner), "threadIdx.x")
-    for loop in (strip, turn, lanes):
+    for loop in (strip, turn):
         sch.unroll(loop)
+    sch.vectorize(lanes)
     return warps, strip
 
 
