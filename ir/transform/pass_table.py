@@ -28,6 +28,7 @@ from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.bindings import unify_thread_binding
+from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.permuted_layout import inject_permuted_layout
@@ -204,6 +205,7 @@ _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
 TIR = _rows(
+    ("DefaultGPUSchedule", _module, default_gpu_schedule, "blocks"),
     ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
