@@ -28,12 +28,15 @@ from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.bindings import unify_thread_binding
+from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
+from .gpu.permuted_layout import inject_permuted_layout
 from .gpu.registers import accumulate_in_registers
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.swizzle import swizzle_shared
+from .gpu.thread_allreduce import lower_thread_allreduce
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
@@ -205,6 +208,7 @@ _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
 TIR = _rows(
+    ("DefaultGPUSchedule", _module, default_gpu_schedule, "blocks"),
     ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
@@ -220,6 +224,7 @@ TIR = _rows(
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
+    ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
     ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
     ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
@@ -241,6 +246,7 @@ TIR = _rows(
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerThreadAllreduce", _tir, lower_thread_allreduce, "flat buffers"),
     ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),

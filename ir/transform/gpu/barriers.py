@@ -13,6 +13,7 @@ from ...arith.int_set import _Lanes
 from ...expr import (
     Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
+from ...tir.device_ops import ALLREDUCE, allreduce_parts
 from ...tir.stmt import (
     AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
 from .room import BarrierError, Replace, before, sunk
@@ -200,10 +201,16 @@ class _Kernel:
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
         places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
+        reduced = [load for c in collect(values, Call) if c.op == ALLREDUCE
+                   for load in collect(allreduce_parts(c)[1], BufferLoad)]
+        for load in reduced:
+            if load.buffer in self.own:
+                self.own[load.buffer].append(self.access(load, "write", load.buffer, load.indices))
+        places |= set(map(id, reduced))
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
                  if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
-            if load.buffer in self.own:
+            if load.buffer in self.own and id(load) not in places:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
         for call in collect(values, Call):
             found = self.pointed(call)
