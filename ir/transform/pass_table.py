@@ -37,6 +37,7 @@ from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.swizzle import swizzle_shared
 from .gpu.thread_allreduce import lower_thread_allreduce
+from .gpu.split_conditions import split_conditions
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
@@ -214,6 +215,7 @@ TIR = _rows(
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),
+    ("SplitConditions", _tir, split_conditions, "no blocks"),
     ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views"),

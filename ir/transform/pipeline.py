@@ -79,7 +79,8 @@ _GPU = (
     "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
-    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored",
+    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
+    "LiftWorkspace", "LoadStored",
     "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
