@@ -30,7 +30,7 @@ test: compiler $(VENV)/.installed-test
 	    'test -e /etc/OpenCL/vendors/pocl.icd -a -e /usr/include/CL/cl.h':pocl-opencl-icd,ocl-icd-opencl-dev \
 	    oclgrind:oclgrind \
 	    'arm-none-eabi-gcc --print-file-name=rdimon.specs | grep /':gcc-arm-none-eabi,libnewlib-arm-none-eabi \
-	    'riscv64-unknown-elf-gcc --print-file-name=picolibc.specs | grep /':gcc-riscv64-unknown-elf,picolibc-riscv64-unknown-elf \
+	    'riscv64-unknown-elf-gcc --print-file-name=picolibc.specs | grep /':picolibc-riscv64-unknown-elf \
 	    qemu-system-arm:qemu-system-arm qemu-system-riscv32:qemu-system-misc \
 	    riscv64-linux-gnu-gcc:gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
 	    x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64

@@ -70,7 +70,8 @@ static int split(void)
     struct { char *text; uint32_t bytes; } block = {line, sizeof line};
     int count = 0;
     if (semihost(SYS_GET_CMDLINE, &block) != 0) return 0;
-    for (char *word = strtok(line, " "); word != NULL && count < 31; word = strtok(NULL, " ")) arguments[count++] = word;
+    for (char *word = strtok(line, " "); word != NULL && count < 31; word = strtok(NULL, " "))
+        arguments[count++] = word;
     return count;
 }
 
@@ -99,5 +100,6 @@ struct board_vectors {
 };
 extern const struct board_vectors board_vectors;
 __attribute__((section(".vectors"), used)) const struct board_vectors board_vectors = {
-    board_stack_end, {board_start, board_fault, board_fault, board_fault, board_fault, board_fault, board_fault, 0, 0, 0,
-                      board_fault, 0, 0, board_fault, board_tick}};
+    board_stack_end,
+    {board_start, board_fault, board_fault, board_fault, board_fault, board_fault, board_fault, 0, 0, 0, board_fault, 0, 0,
+     board_fault, board_tick}};

@@ -98,7 +98,8 @@ def test_unknown_name_lists_the_known_ones():
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("aarch64", N1, "aarch64-neoverse-n1"),
     ("aarch64", N1 - {"part 0xd0c"}, "aarch64-linux-gnu"),
     ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
-    ("armv7l", frozenset({"vfpv3"}), "armv7-vfpv3-linux-gnueabihf"), ("riscv64", frozenset(), "riscv64-linux-gnu"), ("s390x", frozenset(), "s390x-linux-gnu"),
+    ("armv7l", frozenset({"vfpv3"}), "armv7-vfpv3-linux-gnueabihf"), ("armv7l", frozenset(), "c"),
+    ("riscv64", frozenset(), "riscv64-linux-gnu"), ("s390x", frozenset(), "s390x-linux-gnu"),
 ])
 def test_host(machine, flags, name):
     assert host_name(machine, flags) == name

@@ -73,7 +73,7 @@ def _apply(sch, conv, epilogue, data, strides, kernel, plan, target):
         hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer])
         reduce = [ic, kw]
     if (data or target.lanes == 1) and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
-        sch.unroll(reduce.pop())  # the place of a column in its plane is a constant
+        sch.unroll(reduce.pop())  # the place of a column in its plane is a constant, or compilers load it once
     sch.decompose_reduction(conv, reduce[0])
     turn_of(sch, target, conv, reduce)
     if data:
@@ -107,7 +107,8 @@ def _column(block):
 
 
 def _input(sch, conv, stride, lanes):
-    """The block that makes what the convolution reads of each band; None where that is the input as it is."""
+    """The block that makes what the convolution reads of each band; None where that is the input as it is, whose
+    columns lie apart for a stride, which only vectors mind."""
     pad = find_block(sch, lambda block: block.name_hint == PAD)
     if pad is None and (stride == 1 or lanes == 1):
         return None
