@@ -8,7 +8,7 @@ from rule_cases import CASES, const, kernels, network
 from tir_cases import CASES as PROGRAMS
 
 from ingot.ir import te
-from ingot.ir.expr import Call
+from ingot.ir.expr import Call, is_const_int
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import schedule_by_rule, threads
