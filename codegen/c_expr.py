@@ -480,6 +480,9 @@ class CExpr:
         self.use("vectors", e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
+        if isinstance(e, Call) and e.op == "tir.load_words":
+            first = e.args[0]
+            return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
         if isinstance(e, Cast) and e.value.dtype.element in ("float32", "int32"):

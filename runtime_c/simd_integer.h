@@ -3,6 +3,7 @@
  *
  *   T_set1  T_load  T_store  T_load_n  T_store_n  T_first_n  T_load_strided  T_store_strided    as those of floats
  *   T_load_i8  T_load_u8  T_load_i16 (p)       lanes that are narrower in memory; also ..._n(p, n), ..._strided(p, s)
+ *   T_load_words(p)                            lane l of L is the word of the bytes p[l], p[L + l], p[2 * L + l] ...
  *   T_store_i8  T_store_u8  T_store_i16 (p, a) the lowest bits of each lane; also ..._n(p, n, a), ..._strided(p, s, a)
  *   T_add  T_sub  T_mul (a, b)                 wrap around
  *   T_min  T_max (a, b)
@@ -243,6 +244,12 @@ INGOT_INLINE i32x4 i32x4_load_i16(const int16_t *p)
 {
     return _mm_cvtepi16_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
 }
+/* The words of four rows of four bytes. */
+INGOT_INLINE i32x4 i32x4_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), turned);
+}
 INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 {
     const int32_t bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(a, _mm_set1_epi32(0x0c080400)));
@@ -275,6 +282,13 @@ INGOT_INLINE i32x8 i32x8_load_u8(const uint8_t *p)
 INGOT_INLINE i32x8 i32x8_load_i16(const int16_t *p)
 {
     return _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INGOT_INLINE i32x8 i32x8_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m256i squares = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)p),
+                                                        _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    return _mm256_shuffle_epi8(squares, _mm256_broadcastsi128_si256(turned));
 }
 INGOT_INLINE void i32x8_store_bytes(void *p, i32x8 a)
 {
@@ -322,6 +336,16 @@ INGOT_INLINE i32x16 i32x16_load_i16(const int16_t *p)
 {
     return _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
+#if defined(__AVX512BW__)
+INGOT_INLINE i32x16 i32x16_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i squares = _mm512_permutexvar_epi32(
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), _mm512_loadu_si512(p));
+    return _mm512_shuffle_epi8(squares, _mm512_broadcast_i32x4(turned));
+}
+#define INGOT_HAS_I32X16_LOAD_WORDS 1
+#endif
 INGOT_INLINE void i32x16_store_bytes(void *p, i32x16 a) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a)); }
 INGOT_INLINE void i32x16_store_i16(int16_t *p, i32x16 a)
 {
@@ -355,6 +379,11 @@ INGOT_INLINE i32x4 i32x4_load_u8(const uint8_t *p)
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(f32x4_four_bytes(p))))));
 }
 INGOT_INLINE i32x4 i32x4_load_i16(const int16_t *p) { return vmovl_s16(vld1_s16(p)); }
+INGOT_INLINE i32x4 i32x4_load_words(const void *p)
+{
+    static const uint8_t turned[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8((const uint8_t *)p), vld1q_u8(turned)));
+}
 INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 {
     const int16x4_t half = vmovn_s32(a);
@@ -524,6 +553,24 @@ INGOT_INTEGER_ARRAYS_IN_MEMORY(i32x16, 16)
         T##_store_n(lanes, n, a);                                                                                      \
         return T##_load(lanes);                                                                                        \
     }
+
+#define INGOT_INTEGER_LOAD_WORDS(T, L)                                                                                 \
+    INGOT_INLINE T T##_load_words(const void *p)                                                                       \
+    {                                                                                                                  \
+        const uint8_t *b = (const uint8_t *)p;                                                                         \
+        INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
+        for (int l = 0; l < L; ++l) lanes[l] = ingot_word(b[l], b[L + l], b[2 * L + l], b[3 * L + l]);                 \
+        return T##_load(lanes);                                                                                        \
+    }
+#if !defined(INGOT_HAS_I32X4)
+INGOT_INTEGER_LOAD_WORDS(i32x4, 4)
+#endif
+#if !defined(INGOT_HAS_F32X8)
+INGOT_INTEGER_LOAD_WORDS(i32x8, 8)
+#endif
+#if !defined(INGOT_HAS_I32X16_LOAD_WORDS)
+INGOT_INTEGER_LOAD_WORDS(i32x16, 16)
+#endif
 
 INGOT_INTEGER_ALL_PARTS(i32x4, 4)
 INGOT_INTEGER_ALL_PARTS(i32x8, 8)
