@@ -24,7 +24,7 @@ from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
-from .runtime.structured import LibraryByShape, StructuredLibrary
+from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
 
@@ -80,13 +80,10 @@ def _library(mod, options, model):
     """The library of a module that was made from `model`."""
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
-    if "input_values" in attrs and options.target.launch is not None:
-        raise ValueError(f"{compiled.title} takes or gives sequences or optional values, of which Python makes tensors "
-                         f"for CPUs only: write its folder for {options.target} by `ingot compile`, whose C takes each "
-                         "element by itself")
+    library = _class_of(options.target)
     if "input_values" not in attrs:
-        return _class_of(options.target)(compiled)
-    return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+        return library(compiled)
+    return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
 def _class_of(target):

@@ -255,7 +255,8 @@ class CPrinter(Visitor):
         else:
             # Also for small arrays: with AVX-512 gcc 12 may move 16 bytes at once to one in a leaf function as if the
             # stack were aligned for that; asked for more, it does align it.
-            aligned = self.dialect.aligned if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
+            own = extent.value * b.dtype.bytes if b.dtype.lanes == 1 else 0
+            aligned = self.dialect.aligned if own >= self.dialect.least_aligned else ""
             self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
         if b.dtype.lanes > 1:
             self.expr.use("vectors", b.dtype)

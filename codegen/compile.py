@@ -33,7 +33,6 @@ from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
-from .enqueued import check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -165,9 +164,9 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
-    if options.target.kind == "opencl":
-        check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
+    if options.target.launch is not None:
+        stages.tir = RELAX["StateAlignments"]()(stages.tir)
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
@@ -229,10 +228,6 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     budget = options.machine.l2_bytes if threads > 1 else 0
     taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
     program = build_program(lowered, name, budget, taken, run_checks(mod), devices)
-    if devices and program.found:
-        output = next(t for t in program.outputs if {*free_vars([t.dims])} & {*program.found})
-        raise ValueError(f"output {output.source_name!r} of shape [{', '.join(map(str, output.shape))}]: a run for "
-                         f"{options.target} cannot report sizes that it decides; compile the network for a CPU")
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))

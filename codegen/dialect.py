@@ -32,7 +32,7 @@ class Dialect:
     failure     (type of a kernel that can fail, its statement where a message says why, its last); None: none can
     restrict    before a pointer that alone reaches what it points to
     pointers    {scope of a buffer: the qualifier of a pointer to it}; memories: of its declaration
-    aligned     before an array that vectors are loaded from
+    aligned     before an array that vectors are loaded from, if it has at least so many bytes: least_aligned
     unroll      before a loop of which {count} turns become copies
     parallel    before a loop, or the first of a nest that {collapse} tells of, whose iterations threads share; None:
     there
@@ -64,6 +64,7 @@ class Dialect:
     pointers: dict = field(default_factory=dict)
     memories: dict = field(default_factory=dict)
     aligned: str = ""
+    least_aligned: int = 16
     unroll: str = ""
     parallel: str | None = None
     collapse: str = ""

@@ -101,6 +101,7 @@ ASYNC_STAGES = _row("software_pipeline_async_stages", NUMBERS, "InjectSoftwarePi
 DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
+IMPORT_LLVM = _row("pragma_import_llvm", TEXT, "LiftImports")  # what contrib.clang gives: C, too
 DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
 
 

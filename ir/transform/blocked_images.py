@@ -75,10 +75,10 @@ def group_spots(channels, groups, lanes):
     return tuple(c // own * room + c % own for c in range(channels))
 
 
-def channels_of(value):
-    """The channels of an image: a tensor of four dimensions, of float32 or integers that vectors hold, with a static
-    second one; None for others."""
+def channels_of(value, dtypes=KINDS):
+    """The channels of an image: a tensor of four dimensions with a static second one, of one of some dtypes; None for
+    others."""
     info = value.struct_info
-    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or info.dtype not in KINDS:
+    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or str(info.dtype) not in dtypes:
         return None
     return info.shape[1].value if isinstance(info.shape[1], IntImm) else None

@@ -19,7 +19,7 @@ from ..relax.ops.conv_layouts import join_groups, pack_weights, pack_words
 from ..relax.ops.layout import blocks_of
 from ..relax.ops.phases import pack_phases
 from ..relax.ops.window import reach
-from .blocked_images import KINDS, Image, channels_of, group_spots, in_order
+from .blocked_images import Image, group_spots, in_order
 from .pack import by_columns
 
 DEFERRED = object()
@@ -41,10 +41,10 @@ DIVIDES = {"divide", "floor_divide", "floor_mod", "mod"}
 
 def _conv2d(graph, call):
     x, weight = call.args
-    channels, groups = channels_of(x), call.attrs["groups"]
+    channels, groups = graph.channels_of(x), call.attrs["groups"]
     if channels is None or not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW":
         return None
-    if x.struct_info.dtype != "float32" and not _dot_of(call):
+    if x.struct_info.dtype.is_int and not _dot_of(call):
         return None
     if graph.image(x) is None and (groups > 1 and not _whole(graph, weight, groups) or _is_row(x)):
         return None
@@ -183,7 +183,7 @@ def _conv2d_transpose(graph, call):
     layout it would multiply the zeros between."""
     x, weight = call.args
     attrs = call.attrs
-    if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1:
+    if graph.channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1:
         return None
     if max(attrs["strides"]) == 1:
         reaches = [reach(k, d) - 1 for k, d in zip(weight.data.shape[2:], attrs["dilation"])]
@@ -226,14 +226,14 @@ def _dilated(weights, dilation):
 
 def map_of_images(graph, call):
     """An elementwise operator, with broadcasting."""
-    channels = channels_of(call)
-    images = [a for a in call.args if graph.image(a) and channels_of(a) == channels]
+    channels = graph.channels_of(call)
+    images = [a for a in call.args if graph.image(a) and graph.channels_of(a) == channels]
     if channels is None or not images:
         return None
     like = graph.image(max(images, key=graph.made))  # this map is the likeliest to be computed in its kernel
     if not like.full and not _stays_finite(call):
         return None
-    if not all(_broadcasts(a, channels) for a in call.args):
+    if not all(_broadcasts(graph, a, channels) for a in call.args):
         return None
     fills = [1 if n == 1 and call.op in DIVIDES else 0 for n in range(len(call.args))]
     operands = [_operand(graph, a, like, fill) for a, fill in zip(call.args, fills)]
@@ -244,17 +244,17 @@ def _stays_finite(call):
     return call.op in FINITE and (call.op not in DIVIDES or isinstance(call.args[1], Constant))
 
 
-def _broadcasts(value, channels):
+def _broadcasts(graph, value, channels):
     """Whether an operand of a map over so many channels has a blocked form."""
     if isinstance(value, Constant):
-        return value.data.ndim <= 4 and value.data.dtype in KINDS
-    return channels_of(value) in (1, channels)
+        return value.data.ndim <= 4 and str(value.data.dtype) in graph.dtypes
+    return graph.channels_of(value) in (1, channels)
 
 
 def _operand(graph, value, like, fill):
     """A blocked operand whose channels lie as those of the Image `like`."""
     if not isinstance(value, Constant):
-        if channels_of(value) == len(like.spots):
+        if graph.channels_of(value) == len(like.spots):
             image = graph.image_of(value)
             same = image.spots == like.spots and image.held == like.held
             if not same:
@@ -316,7 +316,7 @@ def _reduce(graph, call):
 # ---------------------------------------------------------------- concat and split
 
 def _concat(graph, call):
-    channels, axis = [channels_of(a) for a in call.args], call.attrs["axis"] % call.struct_info.ndim
+    channels, axis = [graph.channels_of(a) for a in call.args], call.attrs["axis"] % call.struct_info.ndim
     if None in channels or 2 * sum(c for c, a in zip(channels, call.args) if graph.image(a)) < sum(channels):
         return None
     images = [graph.image_of(a) for a in call.args]

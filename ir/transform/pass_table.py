@@ -12,6 +12,7 @@ from ..boundary import internal_errors
 from ..relax.expr import Function
 from .accumulate import accumulate
 from .alias import update_in_place
+from .alignments import state_alignments
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
@@ -32,7 +33,9 @@ from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.thread_reduction import lower_cross_thread_reduction
+from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
+from .gpu.warp_memory import lower_warp_memory
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -58,6 +61,7 @@ from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .scratch import lift_scratch
@@ -229,7 +233,10 @@ TIR = _rows(
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
+     {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
@@ -263,6 +270,7 @@ RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
@@ -286,4 +294,5 @@ RELAX = _rows(
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
     ("StoreConstants", _graph, store_constants),
+    ("StateAlignments", _graph, state_alignments),
 )

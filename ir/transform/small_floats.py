@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import Call, Cast, FloatImm, IntImm, Var, cast
+from ..expr import Broadcast, Call, Cast, FloatImm, IntImm, Var, cast
 from ..node import Mutator, Visitor
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
@@ -194,4 +194,9 @@ def _as_bits(value):
     if isinstance(value, FloatImm):
         bits = np.asarray(value.value, value.dtype.numpy).view(_bits(value.dtype).numpy)
         return IntImm(_bits(value.dtype), int(bits))
+    if isinstance(value, Broadcast):
+        return Broadcast(_as_bits(value.value), value.lanes)
+    if isinstance(value, Call) and value.op == "tir.if_then_else":
+        condition, *results = value.args
+        return value.replace(dtype=_bits(value.dtype), args=(condition, *map(_as_bits, results)))
     return Call(_bits(value.dtype), "tir.reinterpret", (value,))

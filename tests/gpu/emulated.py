@@ -15,7 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ingot.codegen.wgmma import wgmma_calls, wgmma_header
+
 EMU = Path(__file__).parent / "emu"
+HEADERS = Path(__file__).parents[2] / "runtime_c"  # of kernels
 MISSING = next((f"no {tool}" for tool in ("cc", "c++", "ar") if shutil.which(tool) is None), None)
 POLICIES = ("up", "down", "shuffled", "up late", "down late", "starving", "starving down late")
 FLAGS = ("-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-fno-strict-aliasing", "-I", str(EMU / "include"), "-I", str(EMU),
@@ -28,9 +31,9 @@ KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\((\d+)\) )
 MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingot_mma|ingot_fragment|cp_async|ingot_m?barrier"
                    r"|ingot_tma|ingot_wgmma|CAS|atomic")
 BARRIER = re.compile(r"(?<![\w:])(__syncthreads|__syncwarp)\(\w*\);")
-SHARED = re.compile(r"(?<!extern )\b__shared__\s+([^;]+?\b(\w+)\s*((?:\[[^\]]*\]\s*)*));")
+SHARED = re.compile(r"(?<!extern )\b__shared__\s+([^;]+);")
 SIZED = re.compile(r"(\w+) (\w+)\[([^\]]*)\]")
-BYTES = {"bool": 1, "int4": 1, "uint4": 1, "float8": 1}
+WIDTH = re.compile(r"(?:float|bfloat|u?int)(8|16|32|64)(?:_\w+)?$|bool$")  # dtypes whose elements are whole bytes
 
 
 def translate(text, name="kernels.cu"):
@@ -43,46 +46,52 @@ def translate(text, name="kernels.cu"):
         bounds, kernel = head.groups()
         body = text[head.start():after]
         own = body.split("\n}\n")[0]
-        body = SHARED.sub(lambda m: f'EMU_SHARED("emu_shared_{kernel}", {_escaped(m[1])}, {m[2]});', body)
+        body = SHARED.sub(lambda m: _shared(m[1], f"emu_shared_{kernel}"), body)
         parts.append(BARRIER.sub(lambda m: f"EMU_BARRIER({next(numbers)}, {m[0][:-1]});", body))
         extents, count = _extents(text[:head.start()], text[head.end():], kernel)
         ends += [extents, f'EMU_KERNEL({kernel}, {kernel}, {bounds or 0}, "", {"false" if MEETS.search(own) else "true"}, '
                  f'emu_extents_{kernel}, {count})']
-    return "".join(parts) + "\n" + "\n".join(ends) + "\n"
+    return "".join(parts) + "\n" + "\n".join(ends + [*map(_wgmma, wgmma_calls(text))]) + "\n"
 
 
-def _escaped(declaration):
-    """As one argument of a macro."""
-    return declaration if "," not in declaration else f"EMU_ARGUMENT({declaration})"
+def _wgmma(name):
+    """The body of a product of a warpgroup."""
+    columns, operand, total, registers = re.fullmatch(r"ingot_wgmma_m64n(\d+)k\d+_(\w+?)_(f32|s32)(_ra)?", name).groups()
+    a, given = ("const void *a", "0, a") if registers else ("uint64_t a", "a, nullptr")
+    return (f"__attribute__((weak)) void {name}({'float' if total == 'f32' else 'int32_t'} *d, {a}, uint64_t b, int add)\n"
+            f"{{\n    const emu::Wgmma shape = {{{columns}, emu::Wgmma::{operand.upper()}, {'true' if registers else 'false'}}};\n"
+            f"    emu::wgmma(shape, d, {given}, b, add, __builtin_return_address(0));\n}}")
+
+
+def _shared(text, section):
+    """Declarations of shared memory, each array by itself."""
+    first, *others = re.split(r",(?![^(\[]*[)\]])", text)
+    base, name = re.fullmatch(r"(.*?)(\w+)\s*(?:\[.*)?", first, re.S).groups()
+    names = [name, *(re.match(r"\s*(\w+)", other)[1] for other in others)]
+    return " ".join(f'EMU_SHARED("{section}", EMU_ARGUMENT({declaration}), {name});' for declaration, name in zip(
+        [first, *(base + other for other in others)], names))
 
 
 def _extents(before, after, kernel):
     """(the function that tells how large the arrays of a kernel are, as the comment above it says; how many pointers
     it has)."""
     comment = before.rpartition("/*")[2] if before.rstrip().endswith("*/") else ""
-    shapes = {m[2]: m for m in SIZED.finditer(re.sub(r"\s+\* +", " ", comment))}
-    params = [re.findall(r"\w+", p) for p in _until_closed(after).split(",")]
-    pointers = [p for p in _until_closed(after).split(",") if "*" in p]
-    names = [words[-1] if words else "" for words in params]
+    shapes = {m[1]: m for m in SIZED.finditer(re.sub(r"\s+\* +", " ", comment))}
+    params = _until_closed(after).split(",")
+    names = [re.findall(r"\w+", p)[-1] if p.strip() else "" for p in params]
     lines = []
-    for n, words in enumerate(params):
-        text = _until_closed(after).split(",")[n]
-        if "*" not in text or names[n] not in shapes:
+    for n, name in enumerate(names):
+        _, dtype, shape = shapes[name].groups() if "*" in params[n] and name in shapes else ("", "", "?")
+        dims = sorted(set(re.findall(r"[A-Za-z_]\w*", shape)))
+        width = WIDTH.match(dtype)
+        if not width or not set(dims) <= set(names):
             continue
-        dtype, _, shape = shapes[names[n]].groups()
-        dims = set(re.findall(r"[A-Za-z_]\w*", shape))
-        if not dims <= set(names):
-            continue
-        given = " ".join(f"const long long {d} = *(const {' '.join(params[names.index(d)][:-1])} *)args[{names.index(d)}];"
-                         for d in sorted(dims))
-        size = " * ".join(f"({e})" for e in shape.split(",") if e.strip()) or "1"
-        lines.append(f'    {{ {given} tell("{names[n]}", *(void *const *)args[{n}], (size_t)({size} * {_bytes(dtype)})); }}\n')
+        given = "".join(f"const long long {d} = *({params[names.index(d)].rpartition(d)[0]} *)args[{names.index(d)}]; "
+                        for d in dims)
+        size = " * ".join(f"({e.replace('//', '/')})" for e in shape.split(",") if e.strip()) or "1"
+        lines.append(f'    {{ {given}tell("{name}", *(void *const *)args[{n}], (size_t)({size} * {int(width[1] or 8) // 8})); }}\n')
     return (f"static void emu_extents_{kernel}(void *const *args, void (*tell)(const char *, const void *, size_t))\n{{\n"
-            f"    (void)args, (void)tell;\n{''.join(lines)}}}"), len(pointers)
-
-
-def _bytes(dtype):
-    return BYTES.get(dtype) or int(re.search(r"\d+$", dtype)[0]) // 8
+            f"    (void)args, (void)tell;\n{''.join(lines)}}}"), sum("*" in p for p in params)
 
 
 def _until_closed(text):
@@ -107,12 +116,13 @@ def _built(command, cwd=None):
 def emulator():
     """The objects of the emulator, built once."""
     sources = sorted(EMU.glob("*.cpp"))
-    key = hashlib.sha256(b"".join(f.read_bytes() for f in sorted(EMU.rglob("*")) if f.is_file())).hexdigest()[:16]
+    key = hashlib.sha256(b"".join(f.read_bytes() for f in sorted([*EMU.rglob("*"), *HEADERS.rglob("*.h")])
+                                  if f.is_file())).hexdigest()[:16]
     folder = CACHE / key
     if not (folder / "done").exists():
         made = Path(tempfile.mkdtemp(prefix="emu-", dir=_folder(CACHE)))
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda f: _built(["c++", *FLAGS, "-O2", "-c", f, "-o", made / f"{f.stem}.o"]), sources))
+            list(pool.map(lambda f: _built(["c++", *FLAGS, "-I", HEADERS / "cuda", "-O2", "-c", f, "-o", made / f"{f.stem}.o"]), sources))
         (made / "done").touch()
         try:
             made.rename(folder)
@@ -191,14 +201,14 @@ class LaunchError(Exception):
 
 def build_kernels(text, out, seen=False):
     """The shared library `out` of a .cu text and the emulator, for run_library."""
-    headers = Path(__file__).parents[2] / "runtime_c"
     names = [m.group(2) for m in KERNEL.finditer(text)]
     source = '#include "cuda_runtime.h"\n' + translate(text) + RUNNER % ", ".join(
         f'{{"{n}", (const void *)&{n}}}' for n in names)
     file = Path(out).with_suffix(".cpp")
     file.write_text(source)
+    (file.parent / "ingot_wgmma.h").write_text(wgmma_header(wgmma_calls(text)))
     made = file.with_suffix(".o")
-    _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", headers, "-I", headers / "cuda", "-c", file, "-o", made])
+    _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", HEADERS, "-I", HEADERS / "cuda", "-I", file.parent, "-c", file, "-o", made])
     _built(["c++", "-shared", made, *emulator(), "-lm", "-ldl", "-o", out])
     return out
 
@@ -206,7 +216,8 @@ def build_kernels(text, out, seen=False):
 def run_library(library, calls, policy="up", **environment):
     """The results of calls, each (launches, arrays, number of the barrier left out or -1): the arrays afterwards, or
     the reason why a launch failed. Launches are (kernel, grid, block, arguments, bytes of dynamic shared memory),
-    arguments names in `arrays` or numpy scalars. Runs in a process of its own."""
+    arguments names in `arrays`, numpy scalars, or tensor maps: ("map", name of a matrix, (rows, columns) of a tile,
+    bytes of its swizzle). Runs in a process of its own."""
     with tempfile.TemporaryDirectory() as work:
         Path(work, "in").write_bytes(pickle.dumps([
             (launches, {n: np.ascontiguousarray(a) for n, a in arrays.items()}, drop) for launches, arrays, drop in calls]))
@@ -233,6 +244,23 @@ import numpy as np
 library, work = ctypes.CDLL(sys.argv[1]), sys.argv[2]
 library.cudaGetErrorString.restype = ctypes.c_char_p
 TO_DEVICE, TO_HOST = 1, 2
+TYPES = {"uint8": 0, "int8": 0, "uint16": 1, "float16": 6, "float32": 7}
+
+def encoded(at, matrix, box, swizzle):
+    made = ctypes.create_string_buffer(128)
+    longs, ints = (lambda *v: (ctypes.c_uint64 * len(v))(*v)), (lambda *v: (ctypes.c_uint32 * len(v))(*v))
+    code = library.cuTensorMapEncodeTiled(
+        made, TYPES[matrix.dtype.name], 2, at, longs(*matrix.shape[::-1]), longs(matrix.strides[0]), ints(*box[::-1]),
+        ints(1, 1), 0, (swizzle // 16).bit_length() - 1 if swizzle else 0, 0, 0)
+    assert code == 0, "no such tensor map"
+    return made
+
+def argument(a, at, arrays):
+    if isinstance(a, str):
+        return at[a]
+    if isinstance(a, tuple):
+        return encoded(at[a[1]], arrays[a[1]], *a[2:])
+    return ctypes.create_string_buffer(a.tobytes(), a.nbytes)
 
 def call(launches, arrays, drop):
     library.emu_drop(drop)
@@ -243,7 +271,7 @@ def call(launches, arrays, drop):
             library.emu_malloc(ctypes.byref(at[name]), ctypes.c_size_t(a.nbytes), name.encode())
             library.cudaMemcpy(at[name], ctypes.c_void_p(a.ctypes.data), ctypes.c_size_t(a.nbytes), TO_DEVICE)
         for name, grid, block, args, shared in launches:
-            kept = [at[a] if isinstance(a, str) else ctypes.create_string_buffer(a.tobytes(), a.nbytes) for a in args]
+            kept = [argument(a, at, arrays) for a in args]
             given = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(k) for k in kept))
             extents = [(ctypes.c_uint * 3)(*[*e, 1, 1, 1][:3]) for e in (grid, block)]
             code = library.emu_run(name.encode(), *extents, given, ctypes.c_size_t(shared))

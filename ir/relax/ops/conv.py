@@ -82,7 +82,8 @@ def _valid_conv(name, x, w, shape, attrs, acc):
 
 def _summed_exactly(w):
     """Weights with which products of float32 add up in float64. BLAS adds up rows in an order of their place, in tiles
-    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of."""
+    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of.
+    """
     return w.astype(np.float64) if w.dtype == np.float32 else w
 
 
@@ -92,7 +93,8 @@ def _evaluate_conv(args, attrs):
     if form:
         return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)
     dtype = DataType(attrs.get("out_dtype") or x.dtype.name).numpy
-    acc = sum_dtype(dtype.name).numpy
+    of_bytes = x.dtype.itemsize == w.dtype.itemsize == 1 and dtype == np.int32
+    acc = np.float64 if of_bytes else sum_dtype(dtype.name).numpy  # which holds the sums, and BLAS has products of
     x, w = x.astype(acc, copy=False), w.astype(acc, copy=False)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]

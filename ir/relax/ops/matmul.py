@@ -150,6 +150,7 @@ def _evaluate(args, attrs):
     a, b = args
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
+    acc = np.dtype(np.float64) if dtype == np.int32 and a.dtype.itemsize == b.dtype.itemsize == 1 else acc  # BLAS has it
     if packed_lanes(attrs["b_layout"]) is not None:
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
     a = a.astype(acc, copy=False)

@@ -23,7 +23,8 @@ SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
+_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
+          "tir.mma_fill")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
 _TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
@@ -117,7 +118,7 @@ class _Kernel:
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         self.warps = warps
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
+        self.private = {b for b in declared if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)

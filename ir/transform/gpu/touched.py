@@ -106,7 +106,8 @@ def _elements(first, then, threads, an, later, any_later):
     if later is not None and not any_later:
         following = {later.loop_var: later.loop_var + 1}
         indices[1] = tuple(i if i is None else substitute(i, following) for i in indices[1])
-        sides[1].guards = substitute(sides[1].guards, following)
+        end = later.min + later.extent  # of the loop, before which the next iteration is
+        sides[1].guards = (*substitute(sides[1].guards, following), later.loop_var + 1 < end)
     pairs, enumerated = [], {}
     for pair in zip(*indices):
         if any(i is None for i in pair):
@@ -123,10 +124,13 @@ def _elements(first, then, threads, an, later, any_later):
     low = np.minimum(*(keys.min(0) for keys, _ in found))
     high = np.maximum(*(keys.max(0) for keys, _ in found))
     sizes = [int(n) for n in high - low + 1]
-    if prod(sizes) > POINTS:
+    if prod(sizes) >= 1 << 62:
         raise _Unknown
-    flat = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found]
-    ends = [_ends(keys, tid, prod(sizes)) for keys, (_, tid) in zip(flat, found)]
+    flat, size = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found], prod(sizes)
+    if size > POINTS:  # few of which are touched
+        elements, places = np.unique(np.concatenate(flat), return_inverse=True)
+        flat, size = np.split(places, [len(flat[0])]), len(elements)
+    ends = [_ends(keys, tid, size) for keys, (_, tid) in zip(flat, found)]
     both = (ends[0][1] >= 0) & (ends[1][1] >= 0)
     return tuple((low[both], high[both]) for low, high in ends) if both.any() else (None, None)
 

@@ -48,6 +48,7 @@ static void enter(unsigned n)
 
 void wait_for(Waits what)
 {
+    check_again();
     threads[current].waits = what;
     if (!_setjmp(threads[current].at)) _longjmp(scheduler, 1);
 }
@@ -59,7 +60,7 @@ void release(Waits what)
 }
 static std::string told(Waits w)
 {
-    const char *const names[] = {"nothing", "__syncthreads", "barrier ", "its warp", "the mbarrier ", "a group of copies"};
+    const char *const names[] = {"nothing", "__syncthreads", "barrier ", "its warp", "mbarrier "};
     return names[w.kind] + (w.kind == Waits::NAMED ? std::to_string(w.on) : w.kind == Waits::MBARRIER ? named((const void *)w.on) : "");
 }
 
@@ -181,6 +182,7 @@ long long clock_now() { static long long now; return now += 16; }
 static void body()
 {
     running->call(running->at, arguments);
+    check_again();
     threads[current].done = true;
     --live, ++progress;
     if (whole.arrived) check_together();
@@ -209,7 +211,7 @@ static void begin_threads(unsigned count)
         for (auto *groups : {&t.groups, &t.stores, &t.products})
             if (groups->size() != 1 || !groups->front().empty()) groups->assign(1, {});
         t.started = t.done = false, t.waits = {Waits::NOTHING, 0};
-        t.known = nullptr, t.time = 1, t.own_copies = 0, t.phase = 0, t.visits_phase = 0;
+        t.known = t.known_at_fence = nullptr, t.fenced = 0, t.wgmma_fenced = false, t.time = 1, t.own_copies = 0, t.phase = 0, t.visits_phase = 0;
         std::fill(t.visits.begin(), t.visits.end(), 0);
     }
 }
@@ -231,9 +233,15 @@ static void run_on(unsigned n)      /* until it waits or ends */
 
 static void stuck()
 {
+    std::map<std::string, std::pair<std::string, unsigned>> waiting;    /* for what: the first thread, how many others */
+    for (unsigned i = 0; i < threads.size(); ++i)
+        if (!threads[i].done) {
+            auto known = waiting.insert({told(threads[i].waits), {thread_name(i), 0}});
+            if (!known.second) ++known.first->second.second;
+        }
     std::string who;
-    for (unsigned i = 0; i < threads.size() && who.size() < 200; ++i)
-        if (!threads[i].done) who += " " + thread_name(i) + " for " + told(threads[i].waits) + ";";
+    for (auto &w : waiting)
+        who += " " + w.second.first + (w.second.second ? " and " + std::to_string(w.second.second) + " others" : "") + " for " + w.first + ";";
     fail("deadlock:" + who);
 }
 
@@ -274,14 +282,19 @@ void run_block(const Kernel *kernel, void *const *args)
     const unsigned count = block_dim.x * block_dim.y * block_dim.z;
     memset(kernel->shared, 0xff, (size_t)(kernel->shared_end - kernel->shared));
     begin_threads(count);
-    if (!kernel->alone) { run_fibers(count); }
-    else if (!_setjmp(scheduler)) {
+    if (!kernel->alone) {
+        begin_async();
+        begin_products();
+        run_fibers(count);
+        if (failure.empty()) end_async();
+    } else if (!_setjmp(scheduler)) {
         stack_end = (const unsigned char *)__builtin_frame_address(0);
         static std::vector<unsigned> turns;
         turns = order(count);
         for (unsigned n : turns) {
             enter(n);
             kernel->call(kernel->at, args);
+            check_again();
         }
     }
     count_rest();

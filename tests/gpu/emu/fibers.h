@@ -15,7 +15,7 @@ enum Order { UP, DOWN, SHUFFLED };
  * before it in the order can, so that threads get as far from one another as the program lets them. */
 struct Policy { Order order; unsigned seed; bool late, starving; };
 extern Policy policy;
-struct Copy { void *to; std::vector<unsigned char> bytes; const void *pc; unsigned time; std::function<void()> work; };
+struct Copy { unsigned time; std::function<void()> work; };  /* or another asynchronous work of a thread, done by work() */
 
 /* ---- what happened before what ------------------------------------------------------------------------------------
  * Everybody who touches memory is an agent with a time of its own, which grows as it tells others what it did: thread t
@@ -27,22 +27,23 @@ struct Gathering {                       /* what those know who meet */
     const Clock *last = nullptr;
     Known done;
     void give();                         /* the current thread's knowledge */
+    void give(unsigned agent, unsigned time);
     void complete();
 };
 void learn(const Known &known);          /* the current thread comes to know that too */
 void learn(unsigned agent, unsigned time);
 
-struct Waits { enum Kind { NOTHING, BLOCK, NAMED, WARP, MBARRIER, GROUP } kind; uintptr_t on; };
+struct Waits { enum Kind { NOTHING, BLOCK, NAMED, WARP, MBARRIER } kind; uintptr_t on; };
 struct Thread {
     jmp_buf at;
     ucontext_t first;
     std::vector<unsigned char> stack;
     bool started, done;
     Waits waits;
-    std::vector<std::vector<Copy>> groups;  /* asynchronous copies, the last group still open */
-    std::vector<std::vector<Copy>> stores;  /* copies of tiles back to global memory */
-    std::vector<std::vector<Copy>> products;
-    Known known;
+    std::vector<std::vector<Copy>> groups, stores, products;    /* what it does asynchronously, the last group still open */
+    Known known, known_at_fence;
+    unsigned fenced;                        /* its time when it ordered its accesses before those of copies of tiles */
+    bool wgmma_fenced;
     unsigned time, own_copies;              /* the agent's times: of the thread, of what it does asynchronously */
     unsigned phase;                         /* how often it met others */
     std::vector<unsigned> visits;           /* how often it came to each site in this phase (traffic.cpp) */
@@ -71,6 +72,7 @@ const Block *block_at(const void *at);
 unsigned blocks_left();
 void begin_launch(const Kernel *kernel, void *const *args);
 void see(const void *at, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time);
+void check_again();                         /* of the last write, whether it may be */
 std::string named(const void *at);                                   /* "w + 16" */
 std::string site(const void *pc);                                    /* "kernels_0.cu:57" */
 std::string thread_name(unsigned agent);
@@ -79,6 +81,20 @@ void fault(const std::string &what, const void *pc, const void *other = nullptr)
 bool allowed(const unsigned char *at, size_t bytes, Space *space); /* whether all of it is memory of the kernel */
 void count(const void *at, size_t bytes, bool write, Space space, const void *pc);
 void count_rest();                                                   /* requests that not all lanes of a warp made */
-void start_work(const std::function<void()> &work);                  /* now, or when nothing else can run */
-bool work_left();
+
+/* ---- asynchronous work (async.cpp, wgmma.cpp) --------------------------------------------------------------------------- */
+bool work_left();                           /* does what was put off longest; false: there is none */
+void begin_async();
+void end_async();
+void begin_products();
+unsigned own_half();                        /* the agent that does what the current thread does asynchronously */
+void see_later(const void *at, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time);
+/* Reads of copies of tiles and of products, which know of a thread's writes only behind a fence. */
+void see_by_proxy(const void *at, size_t bytes, const void *pc, unsigned agent, unsigned time);
+bool knows(unsigned agent, unsigned time);    /* whether the current thread does */
+bool is_fenced(unsigned agent, unsigned time);
+void check_fence(const void *at, size_t bytes, const void *pc);
+uint32_t shared_address(const void *at);    /* static shared memory first */
+unsigned char *shared_pointer(uint32_t address);
+unsigned char *swizzled(unsigned char *at, unsigned bytes);
 }

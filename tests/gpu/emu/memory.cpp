@@ -11,6 +11,7 @@ namespace emu {
 size_t dynamic_bytes;
 static const size_t GUARD = 4096;
 static std::map<uintptr_t, Block> blocks;
+static const Block *last;                   /* that was asked for */
 static std::vector<Extent> extents;         /* of the launch's parameters, if their sizes are known */
 static bool all_extents;
 struct Array { const Kernel *kernel; std::string name; const unsigned char *at; size_t bytes; };
@@ -27,6 +28,7 @@ void *allocate(size_t bytes, const std::string &name)
 }
 bool release_memory(void *at)
 {
+    last = nullptr;
     if (!blocks.erase((uintptr_t)at)) return false;
     free((unsigned char *)at - GUARD);
     return true;
@@ -34,12 +36,9 @@ bool release_memory(void *at)
 unsigned blocks_left() { return (unsigned)blocks.size(); }
 const Block *block_at(const void *at)
 {
-    static const Block *last;
-    static size_t known;
-    if (known == blocks.size() && last && (uintptr_t)at - last->start < last->bytes) return last;
+    if (last && (uintptr_t)at - last->start < last->bytes) return last;
     auto next = blocks.upper_bound((uintptr_t)at);
     if (next == blocks.begin() || (uintptr_t)at >= std::prev(next)->second.start + std::prev(next)->second.bytes) return nullptr;
-    known = blocks.size();
     return last = &std::prev(next)->second;
 }
 
@@ -75,6 +74,16 @@ std::string named(const void *p)
         if ((uintptr_t)at >= b.first - GUARD && (uintptr_t)at < b.first + b.second.bytes + GUARD) return plus(b.second.name, (long)((uintptr_t)at - b.first));
     return "memory that is nobody's";
 }
+static uint32_t dynamic_start() { return (uint32_t)((running->shared_end - running->shared + 1023) / 1024 * 1024); }
+uint32_t shared_address(const void *p)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    return in_static(at) ? (uint32_t)(at - running->shared) : dynamic_start() + (uint32_t)(at - dynamic_shared);
+}
+unsigned char *shared_pointer(uint32_t address)
+{
+    return address < dynamic_start() ? running->shared + address : dynamic_shared + (address - dynamic_start());
+}
 std::string thread_name(unsigned agent)
 {
     const unsigned n = (unsigned)(block_dim.x * block_dim.y * block_dim.z), x = block_dim.x, y = block_dim.y, t = agent % n;
@@ -85,7 +94,7 @@ std::string thread_name(unsigned agent)
 std::string site(const void *pc)
 {
     Dl_info info;
-    if (!pc || !dladdr(pc, &info) || !info.dli_fname) return "?";
+    if (!pc || !dladdr(pc, &info) || !info.dli_fname) return "";
     char command[600], line[600] = "";
     const bool fixed = ((const unsigned char *)info.dli_fbase)[16] == 2;    /* an executable that is not moved */
     snprintf(command, sizeof command, "addr2line -e '%s' 0x%lx 2>/dev/null", info.dli_fname,
@@ -96,14 +105,16 @@ std::string site(const void *pc)
     }
     std::string s = line;
     s = s.substr(s.rfind('/') + 1);
-    return s.substr(0, s.find_first_of(" \n"));
+    s = s.substr(0, s.find_first_of(" \n"));
+    return s.find('?') == std::string::npos ? s : "";
 }
 
 static std::set<std::pair<const void *, const void *>> told;
 void fault(const std::string &what, const void *pc, const void *other)
 {
     if (!told.insert({pc, other}).second) return;
-    fail(what + " (" + site(pc) + (other && other != pc ? ", " + site(other) : "") + ")");
+    const std::string here = site(pc), there = other && other != pc ? site(other) : "";
+    fail(what + (here.empty() ? "" : " (" + here + (there.empty() ? "" : ", " + there) + ")"));
 }
 
 /* ---- a launch --------------------------------------------------------------------------------------------------- */

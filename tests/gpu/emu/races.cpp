@@ -1,5 +1,6 @@
 /* Races by vector clocks: an access is a fault unless it happens after the last write that another agent made there, and
- * a write unless it happens after all reads. Blocks of a launch never happen before one another. */
+ * a write unless it happens after all reads. Blocks of a launch never happen before one another: they may write the
+ * same number to the same place, and read it then, but nothing else. */
 #include "fibers.h"
 #include <string.h>
 #include <algorithm>
@@ -13,8 +14,8 @@ struct Stamp { unsigned agent, time; const void *pc; bool atomic; };   /* time 0
 struct Cell {
     unsigned launch = 0, block = 0;     /* of which the stamps are */
     bool written = false;               /* in this block, for shared memory */
-    Stamp write = {0, 0, nullptr, false}, other_write = write, other_read = write;  /* other: of another block */
-    std::vector<Stamp> reads;           /* no two of them ordered; of a warp at most two */
+    Stamp write = {0, 0, nullptr, false}, other_write = write, other_read = write, other_atomic = write;  /* of other blocks */
+    std::vector<Stamp> uses;            /* reads and atomic accesses since; no two ordered; of a warp at most two of each */
 };
 struct Word { Cell whole; std::unique_ptr<Cell[]> bytes; };   /* bytes: once they are touched apart */
 static const size_t PAGE = 256;         /* words */
@@ -40,6 +41,7 @@ void Gathering::give()
     raise(clock, current, t.time++);
     ++t.phase;
 }
+void Gathering::give(unsigned agent, unsigned time) { if (seen) raise(clock, agent, time); }
 void Gathering::complete()
 {
     done = seen ? std::make_shared<const Clock>(std::move(clock)) : nullptr;
@@ -75,40 +77,70 @@ static void race(bool write, const void *at, const Stamp &now, bool wrote, const
               + (other_block ? "a thread of another block" : thread_name(other.agent)) + (wrote ? " wrote" : " read")
               + ", and nothing orders the two", now.pc, other.pc);
 }
-static void start_of_block(Cell &c, unsigned launch, unsigned block, Space space)
+/* What a thread writes where another block was, which must be what is there. */
+static struct Again { const unsigned char *at; size_t bytes; unsigned char before[16]; Stamp now, other; bool wrote; } again;
+void check_again()
 {
-    if (c.launch != launch || space == SHARED) c.other_write = c.other_read = Stamp();
+    if (!again.at) return;
+    const Again a = again;
+    again.at = nullptr;
+    if (memcmp(a.at, a.before, a.bytes)) race(true, a.at, a.now, a.wrote, a.other, true);
+}
+bool knows(unsigned agent, unsigned time)
+{
+    const Known &known = threads[current].known;
+    return agent == current || (known && known->size() > agent && (*known)[agent] >= time);
+}
+static void write_again(const void *at, const Stamp &now, bool wrote, const Stamp &other)
+{
+    if (again.at) return;
+    again = {(const unsigned char *)at, 4 - (uintptr_t)at % 4, {0}, now, other, wrote};
+    memcpy(again.before, at, again.bytes);
+}
+static void start_of_block(Cell &c, Space space)
+{
+    if (c.launch != launch_number || space == SHARED) c.other_write = c.other_read = c.other_atomic = Stamp();
     else {
         if (c.write.time) c.other_write = c.write;
-        if (!c.reads.empty()) c.other_read = c.reads[0];
+        for (const Stamp &s : c.uses) (s.atomic ? c.other_atomic : c.other_read) = s;
     }
-    c.write = Stamp(), c.reads.clear(), c.written = false;
-    c.launch = launch, c.block = block;
+    c.write = Stamp(), c.uses.clear(), c.written = false;
+    c.launch = launch_number, c.block = block_number;
 }
-static void visit(Cell &c, const Stamp &now, bool write, Space space, const void *at)
+static void remember(Cell &c, const Stamp &now)
 {
-    if (c.launch != launch_number || c.block != block_number) start_of_block(c, launch_number, block_number, space);
-    if (space == SHARED && !write && !now.atomic && !c.written)
-        fault("uninitialized: " + thread_name(now.agent) + " reads " + named(at) + ", which no thread of its block wrote", now.pc);
-    c.written |= write;
-    const auto clash = [&](const Stamp &s) { return !(now.atomic && s.atomic); };
-    if (!before(c.write) && clash(c.write)) race(write, at, now, true, c.write, false);
-    if (c.other_write.time && clash(c.other_write)) race(write, at, now, true, c.other_write, true);
-    if (write) {
-        for (const Stamp &s : c.reads) if (!before(s) && clash(s)) { race(true, at, now, false, s, false); break; }
-        if (c.other_read.time && clash(c.other_read)) race(true, at, now, false, c.other_read, true);
-        c.write = now, c.reads.clear();
-        return;
-    }
     unsigned of_warp = 0;
     Stamp *free = nullptr;
-    for (Stamp &s : c.reads) {
+    for (Stamp &s : c.uses) {
+        if (s.atomic != now.atomic) continue;
         if (s.agent == me) { s = now; return; }
-        if (before(s) && s.atomic == now.atomic) free = &s;
+        if (before(s)) free = &s;
         else of_warp += s.agent / 32 == me / 32;
     }
     if (free) *free = now;
-    else if (of_warp < 2) c.reads.push_back(now);
+    else if (of_warp < 2) c.uses.push_back(now);
+}
+static void visit(Cell &c, const Stamp &now, bool write, Space space, const void *at)
+{
+    if (c.launch != launch_number || c.block != block_number) start_of_block(c, space);
+    if (space == SHARED && !write && !c.written)
+        fault("uninitialized: " + thread_name(now.agent) + " reads " + named(at) + ", which no thread of its block wrote", now.pc);
+    if (!before(c.write)) race(write, at, now, true, c.write, false);
+    for (const Stamp &s : c.uses)       /* reads are at peace with reads, atomic accesses with atomic ones */
+        if (!before(s) && !(s.atomic && now.atomic) && (write || s.atomic)) { race(write, at, now, s.atomic, s, false); break; }
+    const bool plain = write && !now.atomic;
+    if (c.other_write.time) {
+        if (plain) write_again(at, now, true, c.other_write);
+        else if (!c.written) race(write, at, now, true, c.other_write, true);
+    }
+    if (c.other_read.time && write) {
+        if (plain) write_again(at, now, false, c.other_read);
+        else race(write, at, now, false, c.other_read, true);
+    }
+    if (c.other_atomic.time && !now.atomic) race(write, at, now, true, c.other_atomic, true);
+    c.written |= write;
+    if (plain) c.write = now, c.uses.clear();
+    else remember(c, now);
 }
 static Word &word_at(uintptr_t word)
 {
@@ -135,6 +167,7 @@ static void visit_all(uintptr_t at, size_t bytes, const Stamp &now, bool write, 
 void see(const void *p, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time)
 {
     const unsigned char *at = (const unsigned char *)p;
+    check_again();
     if (at >= (const unsigned char *)__builtin_frame_address(0) && at < stack_end) return;
     if (at >= __start_emu_builtins && at < __stop_emu_builtins) return;
     const bool write = access == WRITE || access == VOLATILE_WRITE || access == ATOMIC;
@@ -146,11 +179,43 @@ void see(const void *p, size_t bytes, Access access, const void *pc, unsigned ag
     }
     Thread &t = threads[current];
     me = agent, known_now = t.known.get();
-    visit_all((uintptr_t)at, bytes, {agent, time, pc, access >= ATOMIC && access <= VOLATILE_WRITE}, write, space);
+    visit_all((uintptr_t)at, bytes, {agent, time, pc, access == ATOMIC || access == VOLATILE_READ || access == VOLATILE_WRITE}, write, space);
+    if (again.at) {     /* all of it */
+        again.bytes = std::min<size_t>(sizeof again.before, (size_t)(at + bytes - again.at));
+        memcpy(again.before, again.at, again.bytes);
+    }
     if (bytes <= 16 && agent == current) count(at, bytes, write, space, pc);
 }
 void touch(const void *p, size_t bytes, Access access, const void *pc)
 {
     if (running && seen) see(p, bytes, access, pc, current, threads[current].time);
+}
+void see_later(const void *p, size_t bytes, Access access, const void *pc, unsigned agent, unsigned time)
+{
+    if (running && seen) see(p, bytes, access, pc, agent, time);
+}
+void see_by_proxy(const void *p, size_t bytes, const void *pc, unsigned agent, unsigned time)
+{
+    check_fence(p, bytes, pc);
+    touch(p, bytes, READ, pc);
+    see_later(p, bytes, READ, pc, agent, time);
+}
+/* Whether asynchronous accesses of the current thread see what a thread wrote at a time: either of them had a fence. */
+bool is_fenced(unsigned agent, unsigned time)
+{
+    const Thread &t = threads[current];
+    return threads[agent].fenced >= time || (t.known_at_fence && t.known_at_fence->size() > agent && (*t.known_at_fence)[agent] >= time);
+}
+void check_fence(const void *p, size_t bytes, const void *pc)
+{
+    if (!running || !seen) return;
+    for (uintptr_t at = (uintptr_t)p; at < (uintptr_t)p + bytes; at += 4) {
+        const Word &w = word_at(at / 4);
+        const Cell &c = w.bytes ? w.bytes[at % 4] : w.whole;
+        const Stamp &s = c.write;
+        if (c.launch == launch_number && c.block == block_number && s.time && s.agent < threads.size() && !is_fenced(s.agent, s.time))
+            fault("unfenced: an asynchronous access of " + thread_name(current) + " reads " + named((const void *)at) + ", which "
+                  + thread_name(s.agent) + " wrote without ingot_fence_proxy_async() since", pc, s.pc);
+    }
 }
 }

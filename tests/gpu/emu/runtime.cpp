@@ -1,5 +1,6 @@
 /* The CUDA runtime's C interface on the host's memory: streams run what they are given at once, or record it. */
 #include "fibers.h"
+#include "cuda.h"
 #include <stdlib.h>
 #include <string.h>
 #include <functional>
@@ -221,8 +222,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
     p->major = environment("EMU_ARCH", 80) / 10, p->minor = environment("EMU_ARCH", 80) % 10, p->multiProcessorCount = 108;
     return cudaSuccess;
 }
-cudaError_t cudaGetDriverEntryPointByVersion(const char *, void **f, unsigned, unsigned long long, cudaDriverEntryPointQueryResult *r)
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned, unsigned long long, cudaDriverEntryPointQueryResult *r)
 {
-    *f = nullptr, *r = cudaDriverEntryPointSymbolNotFound;
+    const bool known = !strcmp(name, "cuTensorMapEncodeTiled");
+    *f = known ? (void *)&cuTensorMapEncodeTiled : nullptr;
+    *r = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
 }

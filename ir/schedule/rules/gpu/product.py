@@ -20,11 +20,12 @@ from ....expr import Var, const, is_const_int
 from ....node import collect
 from ....tir.hints import UNROLL
 from ....tir.index_map import IndexMap
+from ....tir.lanes import moves_together
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import Axis, contraction_form, joined
 from ...plan import Kernel, Match, Plan, Tile
-from ..blocks import SYMBOLIC, blocks, iter_vars, place_of, static_extent
+from ..blocks import SYMBOLIC, blocks, iter_vars, place_of, static, static_extent
 from ..registers import anchored
 from .products import TILES, cost_of
 
@@ -198,8 +199,10 @@ def _result(sch, form, found, every, epilogue, factors):
     kept = [loop for loop in batch if static_extent(sch, loop) == SYMBOLIC][1:]  # in a block of threads
     batch = [loop for loop in batch if loop not in kept]
     sch.reorder(*batch, *order[:2], *kept, *order[2:], *points)
-    for loop in points:
+    *others, lanes = points
+    for loop in others:
         sch.unroll(loop)
+    sch.vectorize(lanes)
     if batch:
         sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
     sch.bind(order[0], "blockIdx.y")
@@ -234,12 +237,20 @@ def _share(sch, copy, product, ko, letter, tile):
     sch.compute_at(copy, ko, preserve_unit_loops=True)
     k, *points = sch.get_loops(copy)[-4:]
     units = sch.get_loops(copy)[outer:-4]
-    if _lies_along_terms(sch.get(copy), letter):
+    block, lanes = sch.get(copy), None
+    last = block.iter_vars[-1]
+    if moves_together(block, last.var, min(VECTOR, static(last.dom.extent))):
+        lanes = points.pop()
+    if lanes is None and _lies_along_terms(block, letter):
         some, few = sch.split(k, [None, min(SECTOR, tile.depth)])
-        sch.reorder(some, *points, few)
+        if moves_together(block, block.iter_vars[-4].var, VECTOR):
+            few, lanes = sch.split(few, [None, VECTOR])
+        sch.reorder(some, *points, few, *[lanes] * (lanes is not None))
         fused = sch.fuse(*units, some, *points, few)
     else:
         fused = sch.fuse(*units, k, *points)
+    if lanes is not None:
+        sch.vectorize(lanes)
     turns, threads = sch.split(fused, [None, tile.threads])
     sch.annotate(turns, UNROLL, FETCHES)
     sch.bind(threads, "threadIdx.x")
@@ -265,5 +276,7 @@ def _hold(sch, copy, product, ki):
     """Hold what a thread reads of a shared operand for a term in registers."""
     held = sch.cache_read(product, place_of(sch.get(product), sch.get(copy).writes[0].buffer), "local")
     sch.compute_at(held, ki, preserve_unit_loops=True)
-    for loop in sch.get_loops(held)[-4:]:
+    *outer, lanes = sch.get_loops(held)[-4:]
+    for loop in outer:
         sch.unroll(loop)
+    sch.vectorize(lanes)

@@ -24,8 +24,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from ....arith import Analyzer
+from ....expr import Call, IntImm, Range, Var, cast, const, substitute
 from ....node import collect
-from ....tir.hints import ASYNC_STAGES, ORDER, STAGES
+from ....tir.buffer import row_major_strides
+from ....tir.hints import ASYNC_STAGES, ORDER, STAGES, UNROLL
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
@@ -37,7 +40,8 @@ from .product import _add_up, _as_matrices, _in_parts, _size, loops_of
 from .tensor_core_tiles import FRAGMENT, TILES, cost_of
 
 LANES = 32
-CHUNK = 8  # elements of 16 bits that one copy moves
+CHUNK = 8    # elements of 16 bits that one copy moves at most
+FETCHES = 4  # elements that a thread has under way where no copy is asynchronous
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,26 @@ def _narrow(factor):
 
 def _apply(sch, anchor, epilogue, plan, target):
     tile = by_name(plan.algorithm)
+    _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
         product, sums = _in_parts(sch, anchor, plan.parts)
         _tile(sch, product, sums, tile)
         _add_up(sch, sch.get_block(anchor), epilogue)
     else:
         _tile(sch, sch.get_block(anchor), epilogue, tile)
+
+
+def _channels_last(sch, block):
+    """Number the terms of a convolution by positions of the window first, then by channels: in a turn of the loop over
+    terms the position then is one, or few, and so are guards at the border."""
+    iters = sch.get(block).iter_vars
+    terms = [n for n, iv in enumerate(iters) if iv.iter_type == "reduce"]
+    points = {iv.var for iv in iters if iv.iter_type != "reduce"}
+    indices = [i for load in collect(sch.get(block).body, BufferLoad) for i in load.indices]
+    slides = [n for n in terms if any(uses(i, {iters[n].var}) and uses(i, points) for i in indices)]
+    if slides and terms[-1] not in slides:
+        kept = [n for n in terms if n not in slides]
+        sch.reorder_block_iter_var(block, [*(n for n in range(len(iters)) if n not in terms), *slides, *kept])
 
 
 def _tile(sch, product, epilogue, tile):
@@ -152,6 +170,7 @@ def _tile(sch, product, epilogue, tile):
     sch.annotate(turns, STAGES, [0, 0, tile.stages - 1])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
+    sch.annotate(turns, UNROLL, 1)  # a turn has products enough; copies of it would only fill the instruction cache
 
 
 def _names(dtype, along):
@@ -175,21 +194,29 @@ def _result(sch, form, found, every, epilogue, tile):
     and the one over strips."""
     sch.transform_block_layout(epilogue, _as_matrices(sch, form, found, every))
     *batch, m, n = sch.get_loops(epilogue)
+    out = sch.get(epilogue)
+    rows_first = _nearer(_address(out.body), out, *((iv.var, s) for iv, s in zip(out.iter_vars[-2:], (1, CHUNK))))
     mo, wm, strip, rows = sch.split(m, [None, tile.warps_down, tile.fragments_down, FRAGMENT])
     no, wn, chunks, lanes = sch.split(n, [None, tile.warps_across, tile.warp_columns // CHUNK, CHUNK])
-    turn, rows = sch.split(rows, [None, LANES * CHUNK // tile.warp_columns])
+    if rows_first:  # neighbours along them lie in a row
+        turn, chunks = sch.split(chunks, [None, LANES // FRAGMENT])
+        inner = [chunks, rows]
+    else:
+        turn, rows = sch.split(rows, [None, LANES * CHUNK // tile.warp_columns])
+        inner = [rows, chunks]
     kept = [loop for loop in batch if static_extent(sch, loop) == SYMBOLIC][1:]  # in a block of threads
     batch = [loop for loop in batch if loop not in kept]
-    sch.reorder(*batch, mo, no, *kept, wm, wn, strip, turn, rows, chunks, lanes)
+    sch.reorder(*batch, mo, no, *kept, wm, wn, strip, turn, *inner, lanes)
     if batch:
         sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
     sch.bind(mo, "blockIdx.y")
     sch.bind(no, "blockIdx.x")
     warps = sch.fuse(wm, wn)
     sch.bind(warps, "threadIdx.y")
-    sch.bind(sch.fuse(rows, chunks), "threadIdx.x")
-    for loop in (strip, turn, lanes):
+    sch.bind(sch.fuse(*inner), "threadIdx.x")
+    for loop in (strip, turn):
         sch.unroll(loop)
+    sch.vectorize(lanes)
     return warps, strip
 
 
@@ -204,18 +231,19 @@ def _warp_tiles(sch, product):
 
 
 def _share(sch, copy, turns, by_terms, tile):
-    """Copy the part of an operand that a turn needs to shared memory, by all threads, 16 bytes at a time where these
-    lie in a row: by_terms, along the terms."""
+    """Copy the part of an operand that a turn needs to shared memory, by all threads, up to 16 bytes at a time where
+    these lie in a row: by_terms, along the terms."""
+    size, across_first = _chunk(sch.get(copy), by_terms)
     if by_terms:
         sch.transform_layout(copy, ("write", 0), lambda *i: (*i[:-2], i[-1], i[-2]))
     sch.set_scope(copy, 0, "shared")
     sch.compute_at(copy, turns, preserve_unit_loops=True)
     k, points = sch.get_loops(copy)[-2:]
     across, along = (points, k) if by_terms else (k, points)
-    chunks, chunk = sch.split(along, [None, CHUNK])
+    chunks, chunk = sch.split(along, [None, size])
     count = sch.get(chunks).extent.value
-    order = [across, chunks]
-    if count < 8:  # eight neighbours, which write at once, take rows that are apart: their banks are
+    order = [chunks, across] if across_first else [across, chunks]
+    if size == CHUNK and count < 8 and not across_first:  # eight neighbours, which write at once, take rows that are apart: their banks are
         outer, apart, near = sch.split(across, [None, 8 // count, count])
         order = [outer, near, apart, chunks]
     sch.reorder(*order, chunk)
@@ -223,9 +251,56 @@ def _share(sch, copy, turns, by_terms, tile):
     warps, lanes = sch.get_loops(copy)[-3:-1]
     sch.bind(warps, "threadIdx.y")
     sch.bind(lanes, "threadIdx.x")
-    sch.unroll(fused)
-    sch.vectorize(chunk)
+    if size == 1:  # no copy that is asynchronous: more of them, with their addresses and guards, would spill
+        sch.annotate(fused, UNROLL, FETCHES)
+    else:
+        sch.unroll(fused)
+        sch.vectorize(chunk)
     sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
+
+
+def _chunk(copy, by_terms):
+    """(how many elements of what a copy reads lie in a row, along terms or along rows or columns, from a multiple of
+    their number on, and are there all or none: 8, 4, 2 or 1; whether their neighbours the other way are nearer than the
+    next ones in the row, as in images in blocks of channels)."""
+    k, points = copy.iter_vars[-2:]
+    along, across = (k, points) if by_terms else (points, k)
+    value, conditions = copy.body.value, []
+    while isinstance(value, Call) and value.op == "tir.if_then_else":
+        conditions.append(value.args[0])
+        value = value.args[1]
+    if not isinstance(value, BufferLoad):
+        return 1, False
+    lane, dtype = Var("lane", along.var.dtype), along.var.dtype
+    analyzer = Analyzer()
+    for iv in copy.iter_vars:
+        analyzer.bind(iv.var, iv.dom)
+    at = _address(value)
+    for size in (CHUNK, CHUNK // 2, CHUNK // 4):
+        first = Var("first", dtype)
+        analyzer.bind(first, Range(const(0, dtype), along.dom.extent // size), allow_override=True)
+        analyzer.bind(lane, Range(const(0, dtype), const(size, dtype)), allow_override=True)
+        start, place = (substitute(at, {along.var: first * size + v}) for v in (const(0, dtype), lane))
+        guards = [analyzer.simplify(substitute(c, {along.var: first * size + lane})) for c in conditions]
+        if not uses(guards, {lane}) and analyzer.can_prove_equal(place, start + cast(lane, "int64")) and (
+                analyzer.can_prove_equal(start % size, 0)):
+            return size, _nearer(at, copy, (across.var, 1), (along.var, size))
+    return 1, False
+
+
+def _address(access):
+    """The place of an element that is loaded or stored in its buffer."""
+    strides = row_major_strides(access.buffer.shape)
+    return sum((cast(i, "int64") * s for i, s in zip(access.indices, strides)), const(0, "int64"))
+
+
+def _nearer(at, block, *steps):
+    """Whether the first of two steps from the first element, (iterator of a block, by how much), is no longer than the
+    second; False where it is not known."""
+    first = {iv.var: const(0, iv.var.dtype) for iv in block.iter_vars}
+    ends = [Analyzer().simplify(substitute(at, {**first, v: const(n, v.dtype)}) - substitute(at, first))
+            for v, n in steps]
+    return all(isinstance(e, IntImm) for e in ends) and abs(ends[0].value) <= abs(ends[1].value)
 
 
 def _fragments(sch, product, copy, steps, in_order, which, names):

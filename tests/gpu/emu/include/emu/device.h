@@ -45,6 +45,9 @@ enum Meeting_kind { SYNC, SHUFFLE, VOTE, MATRIX };
 /* What the lanes of the mask gave, `stride` bytes from one to the next, and in `here` who did. */
 const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Meeting_kind kind, unsigned *here);
 enum { SLOT = 64 };
+/* A product of a warpgroup: d (64 x columns) of tiles a (or of words of it) and b. */
+struct Wgmma { int columns; enum Operand { F16, BF16, TF32, S8 } operand; bool registers; };
+void wgmma(const Wgmma &shape, void *d, uint64_t a, const void *words, uint64_t b, int add, const void *pc);
 unsigned active_mask();
 void pause();                                       /* let others run: in loops that wait for memory */
 [[noreturn]] void trap(const char *what);
@@ -95,7 +98,7 @@ struct Adder { explicit Adder(Kernel *kernel) { add(kernel); } };
 #define EMU_SEEN true
 /* Static shared memory with a guard behind each array. */
 #define EMU_SHARED(section_name, declaration, name) \
-    static __attribute__((section(section_name), aligned(128))) struct { declaration; unsigned char guard[64]; } emu_of_##name; \
+    static __attribute__((section(section_name))) struct __attribute__((aligned(128))) { declaration; unsigned char guard[64]; } emu_of_##name; \
     auto &name = emu_of_##name.name; \
     emu::shared_array(#name, &name, sizeof name)
 #else
