@@ -9,6 +9,7 @@
  *   T_min  T_max (a, b)
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
+ *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
@@ -66,6 +67,13 @@ typedef struct {
         return a;                                                                                                      \
     }
 
+#define INGOT_INTEGER_ARRAY_LOW(T, L, name, type)                                                                      \
+    INGOT_INLINE T T##_low_##name(T a)                                                                                 \
+    {                                                                                                                  \
+        for (int l = 0; l < L; ++l) a.v[l] = (type)a.v[l];                                                             \
+        return a;                                                                                                      \
+    }
+
 #define INGOT_INTEGER_ARRAY_DOT(T, L, mix)                                                                             \
     INGOT_INLINE T T##_dot_##mix(T a, T b, T c)                                                                        \
     {                                                                                                                  \
@@ -92,6 +100,9 @@ typedef struct {
     INGOT_INTEGER_ARRAY_OP(T, L, mul, ingot_mul_i32)                                                                   \
     INGOT_INTEGER_ARRAY_OP(T, L, min, ingot_min_i32)                                                                   \
     INGOT_INTEGER_ARRAY_OP(T, L, max, ingot_max_i32)                                                                   \
+    INGOT_INTEGER_ARRAY_LOW(T, L, i8, int8_t)                                                                          \
+    INGOT_INTEGER_ARRAY_LOW(T, L, u8, uint8_t)                                                                         \
+    INGOT_INTEGER_ARRAY_LOW(T, L, i16, int16_t)                                                                        \
     INGOT_INTEGER_ARRAY_DOT(T, L, u8s8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, s8u8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, s8s8)                                                                                \
@@ -118,6 +129,14 @@ typedef struct {
     {                                                                                                                  \
         a.lo = H##_##name(a.lo, b.lo);                                                                                 \
         a.hi = H##_##name(a.hi, b.hi);                                                                                 \
+        return a;                                                                                                      \
+    }
+
+#define INGOT_INTEGER_PAIR_LOW(T, H, name)                                                                             \
+    INGOT_INLINE T T##_low_##name(T a)                                                                                 \
+    {                                                                                                                  \
+        a.lo = H##_low_##name(a.lo);                                                                                   \
+        a.hi = H##_low_##name(a.hi);                                                                                   \
         return a;                                                                                                      \
     }
 
@@ -153,6 +172,9 @@ typedef struct {
     INGOT_INTEGER_PAIR_OP(T, H, mul)                                                                                   \
     INGOT_INTEGER_PAIR_OP(T, H, min)                                                                                   \
     INGOT_INTEGER_PAIR_OP(T, H, max)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, i8)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, u8)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, i16)                                                                                  \
     INGOT_INTEGER_PAIR_DOT(T, H, u8s8)                                                                                 \
     INGOT_INTEGER_PAIR_DOT(T, H, s8u8)                                                                                 \
     INGOT_INTEGER_PAIR_DOT(T, H, s8s8)                                                                                 \
@@ -184,6 +206,9 @@ typedef struct {
     INGOT_INLINE T T##_mul(T a, T b) { return width##_mullo_epi32(a, b); }                                             \
     INGOT_INLINE T T##_min(T a, T b) { return width##_min_epi32(a, b); }                                               \
     INGOT_INLINE T T##_max(T a, T b) { return width##_max_epi32(a, b); }                                               \
+    INGOT_INLINE T T##_low_i8(T a) { return width##_srai_epi32(width##_slli_epi32(a, 24), 24); }                       \
+    INGOT_INLINE T T##_low_u8(T a) { return width##_and_##si(a, width##_set1_epi32(255)); }                            \
+    INGOT_INLINE T T##_low_i16(T a) { return width##_srai_epi32(width##_slli_epi32(a, 16), 16); }                      \
     INGOT_INLINE T T##_from_f32(F x) { return width##_cvttps_epi32(x); }                                               \
     INGOT_INLINE F F##_from_i32(T a) { return width##_cvtepi32_##fp(a); }
 
@@ -364,6 +389,9 @@ INGOT_INLINE i32x4 i32x4_sub(i32x4 a, i32x4 b) { return vsubq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_mul(i32x4 a, i32x4 b) { return vmulq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_min(i32x4 a, i32x4 b) { return vminq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_max(i32x4 a, i32x4 b) { return vmaxq_s32(a, b); }
+INGOT_INLINE i32x4 i32x4_low_i8(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 24), 24); }
+INGOT_INLINE i32x4 i32x4_low_u8(i32x4 a) { return vandq_s32(a, vdupq_n_s32(255)); }
+INGOT_INLINE i32x4 i32x4_low_i16(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 16), 16); }
 INGOT_INLINE f32x4 f32x4_from_i32(i32x4 a) { return vcvtq_f32_s32(a); }
 INGOT_INLINE i32x4 i32x4_from_f32(f32x4 x)
 {

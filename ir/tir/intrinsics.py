@@ -184,7 +184,8 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
-NARROW = ("int8", "uint8", "int16")  # what vectors hold as int32 or float32, and memory as it is
+# What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
+NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
@@ -213,7 +214,8 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
+# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers
+# of a narrower dtype. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -221,7 +223,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
+    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

@@ -98,6 +98,12 @@ static void expect(int holds, const char *type, const char *what)
         REDUCE(T, L, add)                                                                                              \
         REDUCE(T, L, min)                                                                                              \
         REDUCE(T, L, max)                                                                                              \
+        T##_store(r, T##_low_i8(va));                                                                                  \
+        EACH(L, r[l] == (int8_t)a[l], T, "low_i8");                                                                    \
+        T##_store(r, T##_low_u8(va));                                                                                  \
+        EACH(L, r[l] == (uint8_t)a[l], T, "low_u8");                                                                   \
+        T##_store(r, T##_low_i16(va));                                                                                 \
+        EACH(L, r[l] == (int16_t)a[l], T, "low_i16");                                                                  \
         T##_store(r, T##_set1(a[0]));                                                                                  \
         EACH(L, r[l] == a[0], T, "set1");                                                                              \
         T##_store(r, T##_from_f32(F##_load(x)));                                                                       \
