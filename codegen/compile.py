@@ -40,7 +40,7 @@ from .process import for_compiling
 from .program import build_program
 from .recorded import check_schedules, records_of
 from .regions import form_regions
-from .scheduling import Scheduling, loops_of, scheduled, threads_worth
+from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
@@ -69,8 +69,11 @@ class Options:
     dtype: str = "float32"
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
+    def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
+        target = Target.get(target)
+        threads = threads or ("none" if target.freestanding else "openmp")
+        weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
@@ -83,7 +86,8 @@ class Options:
         check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        target = Target.get(target)
+        if target.freestanding and threads == "openmp":
+            raise ValueError(f"no system runs threads on {target}: leave out threads, or give threads=\"none\"")
         if name is not None and (other := network_name(name, kind=target.kind)) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
@@ -165,6 +169,8 @@ def lower(mod, options, cache=None):
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
+    if options.target.launch is not None:
+        stages.tir = RELAX["StateAlignments"]()(stages.tir)
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
@@ -179,8 +185,11 @@ def lower(mod, options, cache=None):
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = pipeline_for(options.machine, Network(kept))
-    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
-    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    done = {n: run.lowered[sch.func].with_attr(facts_of(sch, functions[n], work[n])) for n, sch in kernels.items()
+            if sch.func in run.lowered}
+    rest = IRModule({n: f for n, f in scheduled_.items() if n not in done})
+    done.update(lower_module(rest, passes).functions)  # alone: flat kernels do not fit the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in done.items()}
     made.update({n: entry.func for n, entry in entries.items()})
     stages.lowered = stages.tir.with_functions({**graph_functions(stages.tir), **{n: made[n] for n in functions}})
     stages.printed = {n: entry.kernel for n, entry in entries.items()}
@@ -304,7 +313,8 @@ def _expected(mod, inputs, descs, functions, sizes):
     except (EvaluationError, InternalError):
         if any(is_control(b.value) for b in all_bindings(mod)):
             return ()  # inputs that are made up lead to sizes that the network refuses, or numpy has no result for
-        if any(call.op == "tir.call_extern" for f in functions for call in collect(f.body, Call)):
+        if any(call.op in ("tir.call_extern", "tir.tvm_call_packed") for f in functions
+               for call in collect(f.body, Call)):
             return ()
         raise
     expected = expected if isinstance(expected, tuple) else (expected,)

@@ -4,11 +4,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.toolchain import build_shared
-from .cuda_array import Block, CudaArray, empty, from_other, is_on_cuda
+from .cuda_array import Block, CudaArray, empty, from_other, is_on_cuda, why_misaligned
 from .cudart import Event, cudart, use_device
 from .device import CUDA, Device
 from .device_binding import DeviceBinding
 from .library import CompiledLibrary
+from .shapes import InputError
 from .timing import Timing
 
 HOST_BYTES = 128  # NAME_HOST_BYTES of templates/cuda/model.h
@@ -68,6 +69,9 @@ class CudaLibrary(CompiledLibrary):
         use_device(self.device.index)
         on_device = any(map(is_on_cuda, arrays))
         arrays = [from_other(a) if is_on_cuda(a) else a for a in arrays]
+        for spec, a in zip(self._inputs, arrays):
+            if isinstance(a, CudaArray) and (why := why_misaligned(a)):
+                raise InputError(f"input {spec.name} {why}")
         # What is on the device is checked by arrays of its shape and dtype, whose memory nobody touches.
         stand_ins = [np.empty(a.shape, np.dtype(a._dtype.numpy)) if isinstance(a, CudaArray) else a for a in arrays]
         checked, values = self._checked(stand_ins, given)

@@ -19,6 +19,7 @@ from ..ir.expr import is_const_int
 from ..ir.relax.ops.common import dim_text
 from .binding import Binding, NetworkError
 from .profile import Profiler
+from .registry import HOOKS, Calls, hooks_source
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 from .values import as_arrays
@@ -227,9 +228,15 @@ class CompiledLibrary:
 
     def _bound(self, sources):
         """The Binding of the folder of C, compiled."""
+        packed = getattr(self.model, "packed", ())
+        if packed:
+            (sources / f"{HOOKS}.c").write_text(hooks_source(packed))
         path = build_shared(sources, self._folder / f"{self.name}.so", self.model.target, self.model.threads,
                             self._jobs)
-        return Binding(path, self.model, self._weights_of(sources))
+        binding = Binding(path, self.model, self._weights_of(sources))
+        if packed:
+            binding.after_runs = Calls(packed, path).raise_failure
+        return binding
 
     def _check_open(self):
         if self._closed:

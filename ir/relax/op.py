@@ -21,6 +21,8 @@ _POOL = "data pool_size strides padding dilation ceil_mode {}layout out_layout"
 _OWN = {
     **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
     "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
+    **{f"qnn.{name}": "data weight input_zero_point kernel_zero_point" + attrs for name, attrs in (
+        ("matmul", ""), *((f"conv{n}d", " strides padding dilation groups") for n in (2, 3)))},
     "nn.conv2d_gathered": "data weight places strides padding dilation data_layout",
     "nn.conv2d_phases": "data weight strides padding output_padding out_channels data_layout",
     **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},

@@ -167,8 +167,11 @@ def _alone(func, stmt, block):
     attrs = dict(func.attrs)
     if all(isinstance(e, IntImm) for e in block):
         attrs[BOUNDS] = prod(e.value for e in block)
-    return func.replace(params=params, body=stmt, attrs=attrs,
-                        buffer_map={p: func.buffer_map[p] for p in params if p in func.buffer_map})
+    buffer_map = {p: func.buffer_map[p] for p in params if p in func.buffer_map}
+    if "outputs" in attrs:  # positions among the tensors
+        written = [func.buffers[n] for n in attrs["outputs"]]
+        attrs["outputs"] = tuple(n for n, b in enumerate(buffer_map.values()) if any(b is w for w in written))
+    return func.replace(params=params, body=stmt, attrs=attrs, buffer_map=buffer_map)
 
 
 # ---------------------------------------------------------------- limits
