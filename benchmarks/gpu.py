@@ -1,4 +1,4 @@
-"""Networks, layers, attention and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile), in one process.
+"""Networks, layers, attention and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile).
 
     python benchmarks/gpu.py                     all that follows but the sweep, and gpu.json with card, clocks, driver
     python benchmarks/gpu.py device              whether the device functions and small networks are right on this card
@@ -6,14 +6,14 @@
     python benchmarks/gpu.py products layers attention networks      these alone, against torch
     python benchmarks/gpu.py sweep               products by every tile, as rows of data
     python benchmarks/gpu.py compiler            registers, spills and occupancy, by nvcc: needs no card
-    python benchmarks/gpu.py --build PART ...    builds all that these need, by nvcc, and runs nothing; what was built is
-                                                 in $INGOT_CACHE_DIR, which can be taken to a card
+    python benchmarks/gpu.py --build PART ...    builds what these need, by nvcc, and runs nothing; what was built is in
+                                                 $INGOT_CACHE_DIR, which can be taken to a card
     python benchmarks/gpu.py --dry-run           compiles all of it to CUDA C, and says what would run
 
 Both sides run as CUDA graphs of some calls, in turns, with the second-level cache overwritten before each; times are
 medians by events, and the ratio, the best of torch's times by Ingot's, comes first: above 1 Ingot is faster. torch runs
-networks as they are, in the layout of cuDNN's fast kernels ("nhwc"), and by torch.compile (--no-compile: it takes minutes);
-attention by each backend of scaled_dot_product_attention. What a machine lacks is skipped, and said.
+networks as they are, in the layout of cuDNN's fast kernels ("nhwc"), and by torch.compile, which takes minutes
+(--no-compile); attention by each backend of scaled_dot_product_attention. What a machine lacks is skipped, and said.
 """
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def dry(items, target):
     for item in items:
         model = ingot.compile(item.model, target=target).model
         sides = [*gpu_torch.ways(item)]
-        print(f"{len(model.kernels):4} kernels, {item.flops * 1e-9:9.2f} GFLOP  {item.name}; against {', '.join(sides)}",
-              flush=True)
+        print(f"{len(model.kernels):4} kernels, {item.flops * 1e-9:9.2f} GFLOP  {item.name}; "
+              f"against {', '.join(sides)}", flush=True)
         found.append({"item": item.name, "kernels": sorted(model.kernels), "flops": item.flops, "sides": sides})
     return found
 
