@@ -10,7 +10,7 @@ from emulated import run_folder
 from folders import check_kernels, folder_of, nvcc
 from gpu_modules import emulated, ints, needs_emulator
 from onnx import TensorProto, helper, numpy_helper
-from test_gpu_tensor_cores import WINDOWS, convolutions, expected, product
+from test_gpu_tensor_cores import WINDOWS, convolutions, expected, product, scheduled
 
 
 import ingot as tvm
@@ -29,10 +29,7 @@ LAYOUTS = (False, True)  # a by rows and b by columns: both along the terms
 
 
 def built(m, n, k, tile, dtype="float16", parts=1):
-    sch = Schedule(product(m, n, k, dtype, LAYOUTS))
-    match = RULES["warpgroup_product"](sch, GPU)
-    plan = next(p for p in match.kernel.candidates(GPU) if p.algorithm == tile)
-    match.apply(plan.replace(parts=parts), GPU)
+    sch = scheduled(product(m, n, k, dtype, LAYOUTS), tile, parts, "warpgroup_product", GPU)
     return tvm.build(sch.mod, GPU.name)
 
 
