@@ -11,6 +11,7 @@ tir.transform""".split())
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.instrument": "ir.transform.instrument",
     "nd": "runtime.ndarray", "relax": "ir.relax", "target": "codegen.target", "te": "ir.te", "tir": "ir.tir",
+    "relax.vm_build": "tvm.relax.vm",
     "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi": "ir.topi",
     "transform": "ir.transform",

@@ -87,6 +87,9 @@ def _constant(value, dtype):
 
 
 SIGNATURES = {name: f"{name}: {_OWN.get(name) or _parameters(spec)}" for name, spec in op_table.OPS.items()}
+SIGNATURES["nn.dense"] = "nn.dense: data weight out_dtype"
+# As the first scripts for Relax call them.
+SIGNATURES |= {"dense": SIGNATURES["nn.dense"], "relu": SIGNATURES["nn.relu"], "softmax": SIGNATURES["nn.softmax"]}
 SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
 _COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
 _namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
