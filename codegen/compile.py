@@ -33,7 +33,6 @@ from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
-from .enqueued import check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -41,7 +40,7 @@ from .process import for_compiling
 from .program import build_program
 from .recorded import check_schedules, records_of
 from .regions import form_regions
-from .scheduling import Scheduling, loops_of, scheduled, threads_worth
+from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
@@ -70,8 +69,11 @@ class Options:
     dtype: str = "float32"
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
+    def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
+        target = Target.get(target)
+        threads = threads or ("none" if target.freestanding else "openmp")
+        weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
@@ -84,7 +86,8 @@ class Options:
         check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        target = Target.get(target)
+        if target.freestanding and threads == "openmp":
+            raise ValueError(f"no system runs threads on {target}: leave out threads, or give threads=\"none\"")
         if name is not None and (other := network_name(name, kind=target.kind)) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
@@ -165,8 +168,6 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
-    if options.target.kind == "opencl":
-        check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     if options.target.launch is not None:
         stages.tir = RELAX["StateAlignments"]()(stages.tir)
@@ -184,8 +185,11 @@ def lower(mod, options, cache=None):
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = pipeline_for(options.machine, Network(kept))
-    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
-    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    done = {n: run.lowered[sch.func].with_attr(facts_of(sch, functions[n], work[n])) for n, sch in kernels.items()
+            if sch.func in run.lowered}
+    rest = IRModule({n: f for n, f in scheduled_.items() if n not in done})
+    done.update(lower_module(rest, passes).functions)  # alone: flat kernels do not fit the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in done.items()}
     made.update({n: entry.func for n, entry in entries.items()})
     stages.lowered = stages.tir.with_functions({**graph_functions(stages.tir), **{n: made[n] for n in functions}})
     stages.printed = {n: entry.kernel for n, entry in entries.items()}
@@ -231,10 +235,6 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     budget = options.machine.l2_bytes if threads > 1 else 0
     taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
     program = build_program(lowered, name, budget, taken, run_checks(mod), devices)
-    if devices and program.found:
-        output = next(t for t in program.outputs if {*free_vars([t.dims])} & {*program.found})
-        raise ValueError(f"output {output.source_name!r} of shape [{', '.join(map(str, output.shape))}]: a run for "
-                         f"{options.target} cannot report sizes that it decides; compile the network for a CPU")
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))

@@ -16,7 +16,7 @@ from ..ir.pieces import pieces
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
-from .c_expr import COMMA, CExpr
+from .c_expr import COMMA, MULTIPLICATIVE, CExpr
 from .c_function import wrapped
 from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
@@ -197,10 +197,11 @@ class Folder:
         files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
                                 [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
         headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._own("example.c")
+        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
         files["selftest.c"] = self._own("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
         tools = self._tools(toolchain(self.m.target))
+        files.update(self._board(tools))
         files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
                                       headers=headers, **tools)
         files["CMakeLists.txt"] = self._own(
@@ -217,9 +218,16 @@ class Folder:
         """{file: text} of the runtime for the headers in use."""
         return runtime_files(used)
 
+    def _board(self, tools):
+        """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
+        board = tools.get("board")
+        family = f"board/{board.family}" if board and board.family else None
+        return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
-        return {"cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
+        return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
+                "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
@@ -360,6 +368,7 @@ class Folder:
             example *= d if isinstance(d, int) else evaluate_dim(d, values)
         if self._constant_bytes(t) > INT_MAX:
             factors[0] = f"INT64_C({factors[0]})"
+        count = self._count(t, example)
         size = "(" + " * ".join(factors or ["1"]) + ")"
         symbolic = any(not isinstance(d, int) for d in space)
         dtype = t.dtype
@@ -370,11 +379,22 @@ class Folder:
             "const": "" if t.updated else "const ",
             "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
             "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
+            "count": count, "bytes": {"": "0", f"sizeof {t.name} / sizeof *{t.name}": f"sizeof {t.name}"}.get(
+                count, f"{count} * sizeof *{t.name}"),
             "dims": [str(d) if isinstance(d, int) else "-1" for d in t.shape],
             "dim_names": ["NULL" if isinstance(d, int) else f'"{d}"' for d in t.shape],
             "test_offset": f"{offset}", "made_up": f"({C_TYPES[dtype]})(i % 2)" if integer else
             f"({C_TYPES[dtype]})(i % 17) / {literal(dtype, 17.0)}",
         }
+
+
+    def _count(self, t, most):
+        """C text in example.c: of how many elements a tensor has there, at most `most`; "" for none."""
+        if not {*free_vars([t.dims])} & {*self.p.found}:
+            return f"sizeof {t.name} / sizeof *{t.name}" if most else ""
+        names = {**self.names, **{id(v): pointer for v, (_, pointer) in zip(self.p.found, self.found)}}
+        sizes = CExpr(_DimNames(names), set())
+        return f"(size_t)({' * '.join(sizes.text(lower_dim(e), MULTIPLICATIVE) for e in t.dims)})"
 
 
 FOLDERS = {"c": Folder}  # by the target's kind; modules that know others add theirs

@@ -37,6 +37,12 @@ def properties(index=0):
             "runtime": library.result("int", "cudaRuntimeGetVersion"), "free_bytes": free[0], "total_bytes": total[0]}
 
 
+def compute_version(index=0):
+    """The version of a device, such as "8.0"."""
+    library = use_device(index)
+    return ".".join(str(library.attribute(f"compute_{part}", index)) for part in ("major", "minor"))
+
+
 class Block:
     """Memory of a device, freed with the object. `pointer` is its address."""
 
@@ -110,6 +116,10 @@ class CudaArray:
             self._copy(self.pointer, given.ctypes.data, HOST_TO_DEVICE)
         return self
 
+    def head(self, shape):
+        """The first elements as an array of `shape`, in the same memory."""
+        return CudaArray(self.pointer, shape, self.dtype, self.device, self._owner)
+
     def _copy(self, dst, src, kind):
         if self.nbytes:
             library = use_device(self.device.index)
@@ -163,7 +173,7 @@ def empty(shape, dtype, device):
     return CudaArray(block.pointer, shape, dtype, device, block)
 
 
-BACKENDS[CUDA] = Backend(why_absent, synchronize, empty)
+BACKENDS[CUDA] = Backend(why_absent, synchronize, empty, compute_version)
 
 
 def _on_cuda(tensor):

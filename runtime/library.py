@@ -106,9 +106,7 @@ class CompiledLibrary:
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
-            if self._binding.found:
-                raise ValueError(f"{self!r}: each run decides dimensions of its outputs, "
-                                 f"{', '.join(self._binding.found)}, so no arrays fit them all: call the library")
+            self._check_bindable()
             run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():
@@ -152,25 +150,39 @@ class CompiledLibrary:
 
     def _prepare(self, arrays, given=None):
         """(dim values, contiguous inputs, new outputs) for `arrays`. given: {symbolic dimension: value}."""
+        arrays, values = self._checked(arrays, given)
+        outputs = [spec.room(values) for spec in self._outputs]
+        return [values[dim] for dim in self._dims], arrays, outputs
+
+    def _checked(self, arrays, given):
+        """(contiguous inputs, {symbolic dimension: value}) of arrays that fit the network; else InputError."""
         arrays, values = check_inputs(self._inputs, self._dims, arrays, given)
         if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
-        outputs = [spec.room(values) for spec in self._outputs]
-        return [values[dim] for dim in self._dims], arrays, outputs
+        return arrays, values
 
     def _run(self, dims, arrays, outputs):
         with self._lock:
             if self._binding is None:
                 self.build()
-            try:
-                self._binding.run(dims, arrays, outputs)
-            except NetworkError as error:
-                raise self._explained(error) from None
-            if found := self._binding.found:
-                values = {**dict(zip(self._dims, dims)), **found}
-                outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
+            return self._filled(dims, outputs, dims, arrays, outputs)
+
+    def _filled(self, dims, outputs, *arguments):
+        """Run the binding on `arguments`; returns the outputs in the shapes that the run gave them."""
+        try:
+            self._binding.run(*arguments)
+        except NetworkError as error:
+            raise self._explained(error) from None
+        if found := self._binding.found:
+            values = {**dict(zip(self._dims, dims)), **found}
+            return [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
+
+    def _check_bindable(self):
+        if found := self._binding.found:
+            raise ValueError(f"{self!r}: each run decides dimensions of its outputs, {', '.join(found)}, so no arrays "
+                             "fit them all: call the library")
 
     def _explained(self, error):
         """The error of a run, with the dimensions that it decides where one of them may be what is out of range."""

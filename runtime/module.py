@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..codegen.module import StoredSource, is_parallel
 from ..codegen.target import Target, TargetError, is_supported_here
-from ..codegen.toolchain import ToolchainError, build_shared, can_build_openmp
+from ..codegen.toolchain import ToolchainError, build_object, build_shared, can_build_openmp
 from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
@@ -111,6 +111,17 @@ class Module:
             raise ValueError(f"{path.name}: a module is exported as one of {', '.join(writers)}")
         self._require_source()
         writers[path.suffix](path)
+
+    def save(self, file_name, fmt=""):
+        """Write the module as export_library does, or, .o, as an object file for a linker, its loops serial."""
+        path = Path(file_name)
+        if (fmt or path.suffix.lstrip(".")) not in ("o", "obj"):
+            return self.export_library(file_name)
+        self._require_source()
+        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+            source = Path(folder, "module.c")
+            source.write_text(self._source.standalone())
+            return build_object(source, path, self._source.target, _CFLAGS)
 
     def _export_tar(self, path):
         with tarfile.open(path, "w") as tar:

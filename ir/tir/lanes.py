@@ -1,12 +1,12 @@
 """Lanes: which accesses of neighbouring iterations of a loop are to neighbours in memory, so that they may be one."""
 from __future__ import annotations
 
-from math import copysign, gcd
+from math import copysign, gcd, prod
 
 from ..arith import Analyzer
-from ..expr import (And, Call, Cast, FloatImm, IntImm, Ramp, Range, Var, as_expr, cast, const, free_vars,
+from ..expr import (And, Call, Cast, FloatImm, IntImm, Ramp, Range, Select, Var, as_expr, cast, const, free_vars,
                     substitute)
-from ..node import collect
+from ..node import Node, collect
 from .buffer import row_major_strides
 from .stmt import BufferLoad
 
@@ -32,18 +32,24 @@ class Lanes:
         """What it is in the first one."""
         return self.an.simplify(substitute(e, {self.v: self.start}))
 
+    def varies(self, e):
+        """Whether an expression, or some of several, differs between lanes."""
+        return any(v is self.v for v in free_vars(e))
+
     def ramp(self, access):
         """The Ramp that the flat index of a load or store is; None where neighbours do not lie in a row, or the first
         not on a multiple of all of them."""
         buffer = access.buffer
         size = self.lanes * buffer.dtype.bytes
-        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or self.weak.get(id(buffer), ALIGN) % size:
+        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or (
+                self.weak.get(id(buffer), ALIGN) % size):
             return None
-        if collect(access.indices, BufferLoad) or any(isinstance(i, Ramp) for i in access.indices):
+        if any(isinstance(i, Ramp) for i in access.indices):
             return None
         index = flat_index(access)
-        base = self.at_start(index)
-        if not self.an.can_prove_equal(self.in_lane(index), base + self.lane):
+        base, each = self.at_start(index), self.an.simplify(self.in_lane(index))
+        if not self.an.can_prove_equal(each, base + self.lane) or any(
+                v is self.lane for v in free_vars(collect(each, BufferLoad))):
             return None
         return Ramp(base, const(1, base.dtype), self.lanes) if self._is_multiple(base) else None
 
@@ -60,7 +66,7 @@ class Lanes:
             return self.is_one(condition.a) and self.is_one(condition.b)
         if isinstance(condition, Call) and condition.op == "tir.likely":
             return self.is_one(condition.args[0])
-        if self.v not in free_vars(condition):
+        if not self.varies(condition):
             return True
         kind = type(condition).__name__
         if kind not in ("LT", "GE", "GT", "LE") or not condition.a.dtype.is_int or condition.dtype.lanes > 1:
@@ -90,6 +96,43 @@ def moves_together(block, var, lanes):
     return Lanes(an, var, several * lanes, lanes).moves(block.body.value)
 
 
+def lanes_of(store, loops, an=None):
+    """How many neighbours a store moves at once, at most, in iterations of nested loops as one, (variable, extent)
+    each, outermost first: all that it reads and that differs between these lies in a row, as does what it writes,
+    unless they add up to one element. 1 where it does not, or their number is no multiple."""
+    if not loops or not all(isinstance(extent, IntImm) for _, extent in loops):
+        return 1
+    count = prod(extent.value for _, extent in loops)
+    for lanes in (16, 8, 4, 2):
+        if count and count % lanes == 0 and _moves(store, loops, count, lanes, an.copy() if an else Analyzer()):
+            return lanes
+    return 1
+
+
+def _moves(store, loops, count, lanes, an):
+    dtype = loops[-1][0].dtype
+    several, v, digits, rest = Var("several", dtype), Var("v", dtype), {}, None
+    an.bind(several, Range(const(0, dtype), const(count // lanes, dtype)))
+    rest = v
+    for var, extent in reversed(loops):
+        digits[var] = cast(rest % extent, var.dtype)
+        rest = rest // extent
+    digits[loops[0][0]] = cast(v // const(count // loops[0][1].value, dtype), loops[0][0].dtype)
+    store = substitute(store, digits)
+    found = Lanes(an, v, several * lanes, lanes)
+    writes = found.varies(store.indices)
+    if writes and found.ramp(store) is None:
+        return False
+    reads = 0
+    for _, load, conditions in loads_of(store.value):
+        if not found.varies((load.indices, conditions)) or load.buffer is store.buffer:
+            continue
+        if not all(map(found.is_one, conditions)) or found.varies(load.indices) and found.ramp(load) is None:
+            return False
+        reads += 1
+    return writes or reads > 0
+
+
 def flat_index(access):
     """The index of an access, counted in elements from where its buffer begins."""
     buffer = access.buffer
@@ -101,6 +144,24 @@ def flat_index(access):
     return index
 
 
+def loads_of(value, conditions=()):
+    """(load, or choice between one and zero, the load, the conditions under which it is done) of a value, but those of
+    indices, and those that are done where a condition fails."""
+    if isinstance(value, BufferLoad):
+        yield value, value, conditions
+    elif is_choice(value) and isinstance(value.args[1], BufferLoad):
+        yield value, value.args[1], (*conditions, value.args[0])
+    elif isinstance(value, Select) or isinstance(value, Call) and value.op == "tir.if_then_else":
+        condition, yes, _ = (value.condition, value.true_value, None) if isinstance(value, Select) else value.args
+        yield from loads_of(condition, conditions)
+        yield from loads_of(yes, (*conditions, condition))
+    elif isinstance(value, Node):
+        for field in value._fields:
+            inner = getattr(value, field)
+            for part in inner if isinstance(inner, tuple) else (inner,):
+                yield from loads_of(part, conditions)
+
+
 def is_choice(value):
     """Whether a value is one thing where a condition holds, and zero elsewhere."""
     return isinstance(value, Call) and value.op == "tir.if_then_else" and (
@@ -108,4 +169,5 @@ def is_choice(value):
         and copysign(1, value.args[2].value) > 0)
 
 
-__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "moves_together"]
+__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "lanes_of", "loads_of",
+           "moves_together"]

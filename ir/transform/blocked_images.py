@@ -9,6 +9,8 @@ from ..expr import IntImm
 from ..relax.expr import RelaxExpr, TensorStructInfo
 from ..relax.ops.layout import pack_channels
 
+KINDS = ("float32", "int32", "int8", "uint8")  # dtypes of images
+
 
 @dataclass(frozen=True)
 class Image:
@@ -73,7 +75,7 @@ def group_spots(channels, groups, lanes):
     return tuple(c // own * room + c % own for c in range(channels))
 
 
-def channels_of(value, dtypes=("float32",)):
+def channels_of(value, dtypes=KINDS):
     """The channels of an image: a tensor of four dimensions with a static second one, of one of some dtypes; None for
     others."""
     info = value.struct_info

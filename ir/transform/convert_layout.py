@@ -10,14 +10,14 @@ from ..names import unique_name
 from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, MatchCast, TupleGetItem, VarBinding, dataflow_function)
 from ..relax.ops.layout import blocks_of, pack_channels
-from .blocked_images import Image, channels_of, in_order, sources
+from .blocked_images import KINDS, Image, channels_of, in_order, sources
 from .graph import MadeOnce, Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
 from .split_phases import split_phases
 
 
 @on_main
-def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=("float32",)):
+def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS):
     """Requires plain layouts. Ensures blocked layouts: 2-D convolutions of some dtypes with constant weights read and
     write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
@@ -117,6 +117,11 @@ class ConvertLayout:
     def image(self, value):
         """The Image that a value is there as; None where it is not."""
         return self.blocked.get(id(value))
+
+    def producer(self, value, op):
+        """The call of an operator that a variable of the new function is bound to; None for other ones."""
+        binding = next((b for b in self.bindings if b.var is value), None)
+        return binding.value if binding and is_operator(binding.value) and binding.value.op == op else None
 
     def made(self, value):
         """How many images were there before this one."""

@@ -61,7 +61,7 @@ REVERSED = {
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); ingot_mbarrier_wait_parity(bar, 0); y[t] = s[63 - t];", "race"),
         ("if (t == 0) ingot_mbarrier_init(bar, 65); __syncthreads();"
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); ingot_mbarrier_wait_parity(bar, 0); y[t] = s[63 - t];",
-         "deadlock: thread (0, 0, 0) for mbarrier bar + 0"),
+         "deadlock: thread (0, 0, 0) and 63 others for mbarrier bar + 0"),
         ("if (t == 0) ingot_mbarrier_init(bar, 65); __syncthreads();"
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); while (!ingot_mbarrier_try_wait_parity(bar, 0)) {} y[t] = s[63 - t];",
          "deadlock"),
@@ -147,6 +147,8 @@ def test_costs_are_counted(tmp_path):
     run_library(made, [([(name, (1,), (64,), ["x", "y"], 0)], {"x": x, "y": x}, -1) for name in bodies],
                 EMU_REPORT=tmp_path / "report")
     lines = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    assert [line["threads"] for line in lines if "launches" in line] == [64, 64]
+    lines = [line for line in lines if "space" in line]
     for name, (_, worst, moved) in bodies.items():
         assert {line["worst"] for line in lines if (line["kernel"], line["space"]) == (name, "shared")} == {worst}
         assert [(line["requests"], line["cost"]) for line in lines if line["kernel"] == name and (

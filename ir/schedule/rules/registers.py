@@ -5,6 +5,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import collect
 from ...tir.hints import ACCUMULATE, HOLD, LANES, REDUCE_LANES, UNROLL
+from ...tir.intrinsics import NARROW
 from ...tir.stmt import BlockRealize, For, statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
@@ -91,8 +92,10 @@ def lane_by_lane(sch, target, reduce, operand):
 
 def hold(sch, block, loop, buffers):
     """Pin in registers, before each iteration of a loop, what it reads from buffers more than once: vectors along the
-    last dimension."""
+    last dimension. Vectors of narrow integers are made by each load, which compilers find to be the same."""
     for buffer in buffers:
+        if buffer.dtype in NARROW:
+            continue
         copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local", [block])
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]

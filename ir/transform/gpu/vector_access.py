@@ -7,9 +7,10 @@ from ...arith import Analyzer
 from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Select, Var, const
 from ...node import Mutator, Node, collect, structural_equal
 from ...tir.buffer import decl_buffer
-from ...tir.lanes import ALIGNMENTS, BYTES, Lanes, is_choice
+from ...tir.hints import REDUCE_LANES
+from ...tir.lanes import ALIGNMENTS, BYTES, Lanes, is_choice, loads_of
 from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, seq
-from ..walk import StmtMutator
+from ..walk import StmtMutator, without
 from .barriers import ASYNC_SCOPE
 
 
@@ -18,7 +19,8 @@ def vectorize_access(func, enable_vectorize=True):
     multiples of 8 or 16 bytes these are moved together, by a BufferStore of a Ramp. Its value is a BufferLoad of a
     Ramp, the same where a condition holds and zeros elsewhere (tir.if_then_else), or a constant (Broadcast). What is
     computed lies in an array of the thread, element by element, and so does what it is computed of. All other loops
-    become unrolled ones, as all do unless enable_vectorize."""
+    become unrolled ones, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES, whose lanes add
+    up one after the other what is moved together."""
     weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
     return func.replace(body=_VectorizeAccess(weak, enable_vectorize).visit(func.body))
 
@@ -35,8 +37,9 @@ class _VectorizeAccess(StmtMutator):
 
     def visit_For(self, loop):
         self.an.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
-        if loop.kind != "vectorized":
+        if loop.kind != "vectorized" and REDUCE_LANES not in loop.annotations:
             return super().visit_For(loop)
+        loop = without(loop, REDUCE_LANES)
         if not isinstance(loop.extent, IntImm):
             return loop.replace(kind="serial", body=self.visit(loop.body))
         return self.whole(loop)
@@ -103,7 +106,7 @@ class _Widen(Lanes):
     def computed(self, store, to):
         """What is read in a row is moved to arrays, what is written comes from one; to: its Ramp, None where it is
         written element by element. None where nothing is moved."""
-        reads, arrays, moves = self.reads(store.value), [], []
+        reads, arrays, moves = self.reads(store.value, None if to is not None else store.buffer), [], []
         value = store.value
         for load, (buffer, vector) in reads.items():
             array = self.array(buffer, "")
@@ -131,12 +134,14 @@ class _Widen(Lanes):
         dtype = array.shape[0].dtype
         return Ramp(const(0, dtype), const(1, dtype), self.lanes)
 
-    def reads(self, value):
+    def reads(self, value, own):
         """{load, or choice between one and zero: (its buffer, the vector of its lanes)} of what is read in a row. What
-        is read where a condition holds for all lanes is zeros elsewhere."""
+        is read where a condition holds for all lanes is zeros elsewhere. own: the buffer of a sum, which lanes add to
+        one after the other."""
         found = {}
-        for e, load, conditions in _loads(value):
-            index = self.ramp(load) if _is_memory(load.buffer) and all(map(self.is_one, conditions)) else None
+        for e, load, conditions in loads_of(value):
+            index = self.ramp(load) if _is_memory(load.buffer) and load.buffer is not own and all(
+                map(self.is_one, conditions)) else None
             if index is None or any(structural_equal(e, other) for other in found):
                 continue
             vector = BufferLoad(load.buffer, (index,))
@@ -198,24 +203,6 @@ class _Simple(Mutator):
 
     def _index(self, index):
         return index if isinstance(index, Ramp) else self.an.simplify(self.visit(index))
-
-
-def _loads(value, conditions=()):
-    """(load, or choice between one and zero, the load, the conditions under which it is done) of a value, but those of
-    indices, and those that are done where a condition fails."""
-    if isinstance(value, BufferLoad):
-        yield value, value, conditions
-    elif is_choice(value) and isinstance(value.args[1], BufferLoad):
-        yield value, value.args[1], (*conditions, value.args[0])
-    elif isinstance(value, Select) or isinstance(value, Call) and value.op == "tir.if_then_else":
-        condition, yes, _ = (value.condition, value.true_value, None) if isinstance(value, Select) else value.args
-        yield from _loads(condition, conditions)
-        yield from _loads(yes, (*conditions, condition))
-    elif isinstance(value, Node):
-        for field in value._fields:
-            inner = getattr(value, field)
-            for part in inner if isinstance(inner, tuple) else (inner,):
-                yield from _loads(part, conditions)
 
 
 def _is_memory(buffer):

@@ -233,9 +233,15 @@ static void run_on(unsigned n)      /* until it waits or ends */
 
 static void stuck()
 {
+    std::map<std::string, std::pair<std::string, unsigned>> waiting;    /* for what: the first thread, how many others */
+    for (unsigned i = 0; i < threads.size(); ++i)
+        if (!threads[i].done) {
+            auto known = waiting.insert({told(threads[i].waits), {thread_name(i), 0}});
+            if (!known.second) ++known.first->second.second;
+        }
     std::string who;
-    for (unsigned i = 0; i < threads.size() && who.size() < 200; ++i)
-        if (!threads[i].done) who += " " + thread_name(i) + " for " + told(threads[i].waits) + ";";
+    for (auto &w : waiting)
+        who += " " + w.second.first + (w.second.second ? " and " + std::to_string(w.second.second) + " others" : "") + " for " + w.first + ";";
     fail("deadlock:" + who);
 }
 
