@@ -95,6 +95,7 @@ _COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lam
 _namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
 call, names = _namespace.call, _namespace.names
 provides("graph_operator")(call)
+provides("made_of_several")(lambda: _COMPOSITES)
 __all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
 
 

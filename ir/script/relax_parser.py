@@ -44,15 +44,6 @@ class RelaxParser(Evaluator):
         self.taken = set()
         self.outputs = None  # inside a dataflow block: the names visible outside it
 
-    def eval_Name(self, node):
-        """In the first scripts for Relax, relax.add is what is now R.add, and Tensor is R.Tensor."""
-        known = any(node.id in scope for scope in (*self.scopes, self.env))
-        if not known and node.id in INFOS:
-            return getattr(R, node.id)
-        value = super().eval_Name(node)
-        is_package = isinstance(value, ModuleType) and value.__name__.rpartition(".")[2] == "relax"
-        return R if is_package else value
-
     # ------------------------------------------------------------ functions
 
     def top(self, node, private=False):
@@ -267,11 +258,16 @@ class RelaxParser(Evaluator):
         return base[index]
 
     def eval_Name(self, node):
+        """In the first scripts for Relax, relax.add is what is now R.add, and Tensor is R.Tensor."""
         if node.id == "metadata":
             return self.metadata
         if node.id == "cls" and "cls" not in self.env:  # a function alone, which calls others of its module
             return Globals()
-        return super().eval_Name(node)
+        if node.id in INFOS and not any(node.id in scope for scope in (*self.scopes, self.env)):
+            return getattr(R, node.id)
+        value = super().eval_Name(node)
+        is_package = isinstance(value, ModuleType) and value.__name__.rpartition(".")[2] == "relax"
+        return R if is_package else value
 
     def _metadata(self, node, base, index):
         try:
