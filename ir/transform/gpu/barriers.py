@@ -13,6 +13,7 @@ from ...arith.int_set import _Lanes
 from ...expr import (
     Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
+from ...tir.device_ops import ALLREDUCE, allreduce_parts
 from ...tir.stmt import (
     AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
 from .room import BarrierError, Replace, before, sunk
@@ -23,10 +24,11 @@ SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
+_READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
           "tir.mma_fill")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
-_TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync")
+WGMMA = "tir.wgmma_sync"
+_TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync", WGMMA)
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 
 
@@ -169,18 +171,19 @@ class _Kernel:
         return found
 
     def tile(self, call, buffer):
-        """(indices of the elements of a tile of 16 x 16 that a call moves, ranges of their variables); None where they
+        """(indices of the elements of a tile that a call moves or multiplies, ranges of their variables); None where they
         are not known."""
-        for address, stride in zip(call.args, call.args[1:]):
+        for n, address in enumerate(call.args):
             load = address.args[0] if isinstance(address, Call) and address.op == "tir.address_of" else None
             if load is None or load.buffer is not buffer or len(load.indices) < 2:
                 continue
             rows = buffer.strides[-2] if buffer.strides else buffer.shape[-1]
-            if not self.an.can_prove_equal(rows, stride):
+            if call.op != WGMMA and not self.an.can_prove_equal(rows, call.args[n + 1]):
                 return None
+            sizes = (16, 16) if call.op != WGMMA else (16, 64) if n == 2 else (call.args[4].value, 64)
             places = [Var(name, load.indices[-1].dtype) for name in ("row", "column")]
             indices = (*load.indices[:-2], *(i + v for i, v in zip(load.indices[-2:], places)))
-            return indices, {v: Range(const(0, v.dtype), const(16, v.dtype)) for v in places}
+            return indices, {v: Range(const(0, v.dtype), const(size, v.dtype)) for v, size in zip(places, sizes)}
         return None
 
     def access(self, node, kind, buffer, indices, ranges=None):
@@ -198,10 +201,16 @@ class _Kernel:
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
         places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
+        reduced = [load for c in collect(values, Call) if c.op == ALLREDUCE
+                   for load in collect(allreduce_parts(c)[1], BufferLoad)]
+        for load in reduced:
+            if load.buffer in self.own:
+                self.own[load.buffer].append(self.access(load, "write", load.buffer, load.indices))
+        places |= set(map(id, reduced))
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
                  if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
-            if load.buffer in self.own:
+            if load.buffer in self.own and id(load) not in places:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
         for call in collect(values, Call):
             found = self.pointed(call)
