@@ -99,7 +99,7 @@ class OpenCLFolder(CudaFolder):
         kernels = [{"function": k.function, "comment": k.comment, "signature": k.signature, "body": k.body,
                     "tiles": k.tiles} for k in more["kernels"]]
         return super()._own("kernels.cl", file=more["file"].replace(".c", ".cl"), runtime=runtime, doubles=doubles,
-                            kernels=kernels, imports=[], system_headers=[], headers=[])
+                            kernels=kernels, imports=[], system_headers=[], headers=[], packed=[])
 
     def _context(self):
         context = super()._context()

@@ -2,6 +2,7 @@
 
 A call keeps TVM's arguments. Pointers are data pointers of buffers with an offset in elements after them, or
 address_of of an element. Fragments of wmma are counted: of a buffer of scope "wmma.*", each 16 x 16 elements are one.
+wgmma_sync(sums, offset, a, b, columns, how many of its kind may be under way after it) is Ingot's own (ir/schedule/intrin/wgmma.py).
 """
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class DeviceOp:
 
 
 _VOID = ("ptx_commit_group", "ptx_wait_group")
-_HANDLE = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync", "tvm_bmma_sync")
+_HANDLE = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync", "tvm_bmma_sync",
+           "wgmma_sync")
 _TYPED = ("ptx_cp_async", "ptx_ldmatrix", "ptx_mma", "mma_store", "mma_fill")
 ALLREDUCE = "tir.tvm_thread_allreduce"  # what threads reduce together; its elements are written, not read
 DEVICE_OPS = {row.name: row for row in (

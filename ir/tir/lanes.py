@@ -41,7 +41,8 @@ class Lanes:
         not on a multiple of all of them."""
         buffer = access.buffer
         size = self.lanes * buffer.dtype.bytes
-        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or self.weak.get(id(buffer), ALIGN) % size:
+        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or (
+                self.weak.get(id(buffer), ALIGN) % size):
             return None
         if any(isinstance(i, Ramp) for i in access.indices):
             return None
@@ -97,8 +98,8 @@ def moves_together(block, var, lanes):
 
 def lanes_of(store, loops, an=None):
     """How many neighbours a store moves at once, at most, in iterations of nested loops as one, (variable, extent)
-    each, outermost first: all that it reads and that differs between these lies in a row, as does what it writes, unless
-    they add up to one element. 1 where it does not, or their number is no multiple."""
+    each, outermost first: all that it reads and that differs between these lies in a row, as does what it writes,
+    unless they add up to one element. 1 where it does not, or their number is no multiple."""
     if not loops or not all(isinstance(extent, IntImm) for _, extent in loops):
         return 1
     count = prod(extent.value for _, extent in loops)
@@ -168,4 +169,5 @@ def is_choice(value):
         and copysign(1, value.args[2].value) > 0)
 
 
-__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "lanes_of", "loads_of", "moves_together"]
+__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "lanes_of", "loads_of",
+           "moves_together"]

@@ -32,9 +32,12 @@ from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.permuted_layout import inject_permuted_layout
+from .gpu.registers import accumulate_in_registers
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
+from .gpu.swizzle import swizzle_shared
 from .gpu.thread_allreduce import lower_thread_allreduce
+from .gpu.split_conditions import split_conditions
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
@@ -78,6 +81,7 @@ from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
 from .to_mixed_precision import to_mixed_precision
+from .transpose_weights import transpose_weights
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -217,6 +221,7 @@ TIR = _rows(
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),
+    ("SplitConditions", _tir, split_conditions, "no blocks"),
     ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _always(
@@ -224,6 +229,7 @@ TIR = _rows(
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("SwizzleShared", _tir, swizzle_shared, "opaque blocks"),
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
@@ -249,6 +255,7 @@ TIR = _rows(
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("AccumulateInRegisters", _tir, accumulate_in_registers, "flat buffers"),
     ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
@@ -305,6 +312,7 @@ RELAX = _rows(
     ("SplitPadding", _graph, split_padding, "", "no padding", 1),
     ("ProjectInputs", _graph, project_inputs, "", "", 1),
     ("PackWeights", _graph, pack_weights, "", "", 2),
+    ("TransposeWeights", _graph, transpose_weights, "", "", 2),
     ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
     ("InPlace", _graph, in_place, "groups", "", 1),
     ("UpdateInPlace", _graph, update_in_place),

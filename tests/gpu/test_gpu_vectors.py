@@ -1,4 +1,4 @@
-"""Vectorized loops of kernels for GPUs: neighbours are moved together where their addresses allow it, and only there."""
+"""Vectorized loops of kernels for GPUs: neighbours move together where their addresses allow it, and only there."""
 import numpy as np
 import pytest
 import sass
