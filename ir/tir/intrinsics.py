@@ -46,10 +46,11 @@ class Intrinsic:
     integers: int = 0
 
 
-def _c(name=None, runtime=None):
-    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32."""
+def _c(name=None, runtime=None, cuda=None):
+    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32; cuda: CUDA's
+    own, where it is as exact, to 2 ulp and better."""
     own = {"c float32": f"{name}f", "c float64": name} if name else {}
-    return {**own, "c float32": runtime} if runtime else own
+    return {**own, **({"c float32": runtime} if runtime else {}), **({"cuda float32": cuda} if cuda else {})}
 
 
 # ---------------------------------------------------------------- evaluation
@@ -156,19 +157,20 @@ def _libm(name, numpy, arity=1, c=None, **fields):
 
 # Of floats. Errors of those of ingot_math.h are measured by tests/runtime_c/test_simd.py.
 INTRINSICS = _rows(
-    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf"), None, True, is_costly=True, ulp=1.1, operator=True),
-    Intrinsic("log", np.log, 1, _c("log", "ingot_logf"), None, True, is_costly=True, ulp=1, operator=True),
-    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
-    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf"), None, True, is_costly=True, ulp=1.9, operator=True),
-    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff"), None, True, is_costly=True, ulp=1.4, operator=True),
+    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf", "expf"), None, True, is_costly=True, ulp=1.1, operator=True),
+    Intrinsic("log", np.log, 1, _c("log", "ingot_logf", "logf"), None, True, is_costly=True, ulp=1, operator=True),
+    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf", "sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
+    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf", "tanhf"), None, True, is_costly=True, ulp=1.9,
+              operator=True),
+    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff", "erff"), None, True, is_costly=True, ulp=1.4, operator=True),
     Intrinsic("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 1, {
         "c float32": "ingot_sigmoidf", "c float64": "1.0 / (1.0 + exp(-{}))"}, None, True, is_costly=True, ulp=2),
     Intrinsic("silu", lambda x: x / (1 + np.exp(-x)), 1, _c(runtime="ingot_siluf"),
               lambda x: Mul(x, _call("sigmoid", x)), True, is_costly=True, ulp=2.8),
     Intrinsic("gelu", _gelu, 1, _c(runtime="ingot_geluf"), _expanded_gelu, True, is_costly=True),
-    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf"), None, True, 1, operator=True),
-    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf"), None, True, 1, operator=True),
-    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf"), None, True, 1, operator=True),
+    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf", "floorf"), None, True, 1, operator=True),
+    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf", "ceilf"), None, True, 1, operator=True),
+    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf", "rintf"), None, True, 1, operator=True),
     _libm("trunc", np.trunc, cost=1, operator=True),
     Intrinsic("abs", np.abs, 1, _c("fabs"), None, True, 1),
     *(_libm(name, getattr(np, function), operator=True) for name, function in (
@@ -184,7 +186,8 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
-NARROW = ("int8", "uint8", "int16")  # what vectors hold as int32 or float32, and memory as it is
+# What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
+NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
@@ -197,7 +200,7 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
-    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, result="int32"),
+    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
       for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
@@ -213,7 +216,8 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
+# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers
+# of a narrower dtype. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -221,7 +225,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
+    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

@@ -221,6 +221,10 @@ class _DeviceOps(Mutator):
         return call.replace(args=(self.address(*args[:2]), self.address(*args[2:4]), *args[4:]))
 
     def op_ptx_ldmatrix(self, call, trans, count, kind, to, to_offset, source, offset):
+        """Of bytes that lie by rows, the second operand of a product, `offset` is the length of a row, as in TVM."""
+        if is_const_int(trans, 1) and call.dtype.bits == 8 and is_const_int(count, 4):
+            return call_extern("void", "ingot_fragment_load_bytes_b", self.address(to, to_offset), self.address(source),
+                               offset)
         if not (isinstance(count, IntImm) and count.value in (1, 2, 4) and kind.value == ".b16"):
             self.fail(f"ptx_ldmatrix loads 1, 2 or 4 tiles of .b16, not {count} of {kind}")
         end = "_trans" if is_const_int(trans, 1) else ""
