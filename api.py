@@ -31,16 +31,16 @@ from .runtime.verify import compare_outputs
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 
-def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
+def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
-    target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
-    "aarch64-linux-gnu", "aarch64-neoverse-n1", "armv7-linux-gnueabihf", "c").
+    target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
-    threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
+    threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
+    weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.

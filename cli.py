@@ -124,13 +124,13 @@ def build_parser():
 
 
 def _add_options(sub):
-    sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
-                     "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, aarch64-neoverse-n1, "
-                     "armv7-linux-gnueabihf, c, or a GPU: cuda-sm_80, cuda-sm_90a or cuda, which has code for both")
-    sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
+    sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one): "
+                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, c, a GPU (cuda, opencl) "
+                     "...; docs/command-line.md has all")
+    sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: %(default)s)")
+                     "program loads, or memory of the caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
@@ -149,7 +149,7 @@ def _add_options(sub):
                      "names, as inspect --stage plans or traces prints them; default: by rules")
     sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
                      help="of stack, that a run may take of each "
-                     "thread (default: 16384, for the target c 2048)")
+                     "thread (default: 16384, for the target c and microcontrollers 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -284,7 +284,7 @@ def bench_command(args, console):
         timing = library.time(*arrays, repeat=args.repeat)
     rate = library.flops / timing.median / 1e9
     table = _table("network", "target", "threads", ">median ms", ">min ms", ">max ms", ">runs", ">GFLOP/s")
-    table.add_row(library.name, str(Target.get(args.target)), _thread_count(args.threads),
+    table.add_row(library.name, str(Target.get(args.target)), _thread_count(library.model.threads),
                   *(f"{seconds * 1e3:.3f}" for seconds in (timing.median, timing.min, timing.max)),
                   str(len(timing.times)), f"{rate:.1f}" if rate else "")
     console.print(table)

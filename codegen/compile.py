@@ -69,8 +69,11 @@ class Options:
     dtype: str = "float32"
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
+    def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
+        target = Target.get(target)
+        threads = threads or ("none" if target.freestanding else "openmp")
+        weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
@@ -83,7 +86,8 @@ class Options:
         check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        target = Target.get(target)
+        if target.freestanding and threads == "openmp":
+            raise ValueError(f"no system runs threads on {target}: leave out threads, or give threads=\"none\"")
         if name is not None and (other := network_name(name, kind=target.kind)) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))

@@ -19,7 +19,8 @@ CUDA = replace(
     C, name="CUDA C", vectors={}, index="int64_t",
     math={**C.math, "float32": {**C.math["float32"], **spelled("cuda", "float32")}},
     headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
-             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h"},
+             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h",
+             "tma": "ingot_tma.h", "wgmma": "ingot_wgmma.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
     memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8,
     unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
@@ -61,6 +62,7 @@ class CudaExpr(CExpr):
     def _device_function(self, e):
         function = str(getattr(e.args[0], "value", e.args[0]))
         for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"),
+                              ("ingot_wgmma_m64", "wgmma"), ("ingot_wgmma", "tma"), ("ingot_fence_proxy", "tma"),
                               ("ingot_to_tf32", "mma"), ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)

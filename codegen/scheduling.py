@@ -21,7 +21,7 @@ from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
 from .recorded import apply_recorded, does_not_fit, with_recorded
 
-TILED = ("tensor_core_product", "gpu_product")  # rules of GPUs whose tiles may turn out too large
+TILED = ("warpgroup_product", "tensor_core_product", "gpu_product")  # rules of GPUs whose tiles may turn out too large
 
 
 @dataclass

@@ -3,11 +3,13 @@
  *
  *   T_set1  T_load  T_store  T_load_n  T_store_n  T_first_n  T_load_strided  T_store_strided    as those of floats
  *   T_load_i8  T_load_u8  T_load_i16 (p)       lanes that are narrower in memory; also ..._n(p, n), ..._strided(p, s)
+ *   T_load_words(p)                            lane l of L is the word of the bytes p[l], p[L + l], p[2 * L + l] ...
  *   T_store_i8  T_store_u8  T_store_i16 (p, a) the lowest bits of each lane; also ..._n(p, n, a), ..._strided(p, s, a)
  *   T_add  T_sub  T_mul (a, b)                 wrap around
  *   T_min  T_max (a, b)
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
+ *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
@@ -65,6 +67,13 @@ typedef struct {
         return a;                                                                                                      \
     }
 
+#define INGOT_INTEGER_ARRAY_LOW(T, L, name, type)                                                                      \
+    INGOT_INLINE T T##_low_##name(T a)                                                                                 \
+    {                                                                                                                  \
+        for (int l = 0; l < L; ++l) a.v[l] = (type)a.v[l];                                                             \
+        return a;                                                                                                      \
+    }
+
 #define INGOT_INTEGER_ARRAY_DOT(T, L, mix)                                                                             \
     INGOT_INLINE T T##_dot_##mix(T a, T b, T c)                                                                        \
     {                                                                                                                  \
@@ -91,6 +100,9 @@ typedef struct {
     INGOT_INTEGER_ARRAY_OP(T, L, mul, ingot_mul_i32)                                                                   \
     INGOT_INTEGER_ARRAY_OP(T, L, min, ingot_min_i32)                                                                   \
     INGOT_INTEGER_ARRAY_OP(T, L, max, ingot_max_i32)                                                                   \
+    INGOT_INTEGER_ARRAY_LOW(T, L, i8, int8_t)                                                                          \
+    INGOT_INTEGER_ARRAY_LOW(T, L, u8, uint8_t)                                                                         \
+    INGOT_INTEGER_ARRAY_LOW(T, L, i16, int16_t)                                                                        \
     INGOT_INTEGER_ARRAY_DOT(T, L, u8s8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, s8u8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, s8s8)                                                                                \
@@ -117,6 +129,14 @@ typedef struct {
     {                                                                                                                  \
         a.lo = H##_##name(a.lo, b.lo);                                                                                 \
         a.hi = H##_##name(a.hi, b.hi);                                                                                 \
+        return a;                                                                                                      \
+    }
+
+#define INGOT_INTEGER_PAIR_LOW(T, H, name)                                                                             \
+    INGOT_INLINE T T##_low_##name(T a)                                                                                 \
+    {                                                                                                                  \
+        a.lo = H##_low_##name(a.lo);                                                                                   \
+        a.hi = H##_low_##name(a.hi);                                                                                   \
         return a;                                                                                                      \
     }
 
@@ -152,6 +172,9 @@ typedef struct {
     INGOT_INTEGER_PAIR_OP(T, H, mul)                                                                                   \
     INGOT_INTEGER_PAIR_OP(T, H, min)                                                                                   \
     INGOT_INTEGER_PAIR_OP(T, H, max)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, i8)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, u8)                                                                                   \
+    INGOT_INTEGER_PAIR_LOW(T, H, i16)                                                                                  \
     INGOT_INTEGER_PAIR_DOT(T, H, u8s8)                                                                                 \
     INGOT_INTEGER_PAIR_DOT(T, H, s8u8)                                                                                 \
     INGOT_INTEGER_PAIR_DOT(T, H, s8s8)                                                                                 \
@@ -183,6 +206,9 @@ typedef struct {
     INGOT_INLINE T T##_mul(T a, T b) { return width##_mullo_epi32(a, b); }                                             \
     INGOT_INLINE T T##_min(T a, T b) { return width##_min_epi32(a, b); }                                               \
     INGOT_INLINE T T##_max(T a, T b) { return width##_max_epi32(a, b); }                                               \
+    INGOT_INLINE T T##_low_i8(T a) { return width##_srai_epi32(width##_slli_epi32(a, 24), 24); }                       \
+    INGOT_INLINE T T##_low_u8(T a) { return width##_and_##si(a, width##_set1_epi32(255)); }                            \
+    INGOT_INLINE T T##_low_i16(T a) { return width##_srai_epi32(width##_slli_epi32(a, 16), 16); }                      \
     INGOT_INLINE T T##_from_f32(F x) { return width##_cvttps_epi32(x); }                                               \
     INGOT_INLINE F F##_from_i32(T a) { return width##_cvtepi32_##fp(a); }
 
@@ -243,6 +269,12 @@ INGOT_INLINE i32x4 i32x4_load_i16(const int16_t *p)
 {
     return _mm_cvtepi16_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
 }
+/* The words of four rows of four bytes. */
+INGOT_INLINE i32x4 i32x4_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), turned);
+}
 INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 {
     const int32_t bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(a, _mm_set1_epi32(0x0c080400)));
@@ -275,6 +307,13 @@ INGOT_INLINE i32x8 i32x8_load_u8(const uint8_t *p)
 INGOT_INLINE i32x8 i32x8_load_i16(const int16_t *p)
 {
     return _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INGOT_INLINE i32x8 i32x8_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m256i squares = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)p),
+                                                        _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    return _mm256_shuffle_epi8(squares, _mm256_broadcastsi128_si256(turned));
 }
 INGOT_INLINE void i32x8_store_bytes(void *p, i32x8 a)
 {
@@ -322,6 +361,16 @@ INGOT_INLINE i32x16 i32x16_load_i16(const int16_t *p)
 {
     return _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
+#if defined(__AVX512BW__)
+INGOT_INLINE i32x16 i32x16_load_words(const void *p)
+{
+    const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i squares = _mm512_permutexvar_epi32(
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), _mm512_loadu_si512(p));
+    return _mm512_shuffle_epi8(squares, _mm512_broadcast_i32x4(turned));
+}
+#define INGOT_HAS_I32X16_LOAD_WORDS 1
+#endif
 INGOT_INLINE void i32x16_store_bytes(void *p, i32x16 a) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a)); }
 INGOT_INLINE void i32x16_store_i16(int16_t *p, i32x16 a)
 {
@@ -340,6 +389,9 @@ INGOT_INLINE i32x4 i32x4_sub(i32x4 a, i32x4 b) { return vsubq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_mul(i32x4 a, i32x4 b) { return vmulq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_min(i32x4 a, i32x4 b) { return vminq_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_max(i32x4 a, i32x4 b) { return vmaxq_s32(a, b); }
+INGOT_INLINE i32x4 i32x4_low_i8(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 24), 24); }
+INGOT_INLINE i32x4 i32x4_low_u8(i32x4 a) { return vandq_s32(a, vdupq_n_s32(255)); }
+INGOT_INLINE i32x4 i32x4_low_i16(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 16), 16); }
 INGOT_INLINE f32x4 f32x4_from_i32(i32x4 a) { return vcvtq_f32_s32(a); }
 INGOT_INLINE i32x4 i32x4_from_f32(f32x4 x)
 {
@@ -355,6 +407,11 @@ INGOT_INLINE i32x4 i32x4_load_u8(const uint8_t *p)
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(f32x4_four_bytes(p))))));
 }
 INGOT_INLINE i32x4 i32x4_load_i16(const int16_t *p) { return vmovl_s16(vld1_s16(p)); }
+INGOT_INLINE i32x4 i32x4_load_words(const void *p)
+{
+    static const uint8_t turned[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    return vreinterpretq_s32_u8(vqtbl1q_u8(vld1q_u8((const uint8_t *)p), vld1q_u8(turned)));
+}
 INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 {
     const int16x4_t half = vmovn_s32(a);
@@ -524,6 +581,24 @@ INGOT_INTEGER_ARRAYS_IN_MEMORY(i32x16, 16)
         T##_store_n(lanes, n, a);                                                                                      \
         return T##_load(lanes);                                                                                        \
     }
+
+#define INGOT_INTEGER_LOAD_WORDS(T, L)                                                                                 \
+    INGOT_INLINE T T##_load_words(const void *p)                                                                       \
+    {                                                                                                                  \
+        const uint8_t *b = (const uint8_t *)p;                                                                         \
+        INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
+        for (int l = 0; l < L; ++l) lanes[l] = ingot_word(b[l], b[L + l], b[2 * L + l], b[3 * L + l]);                 \
+        return T##_load(lanes);                                                                                        \
+    }
+#if !defined(INGOT_HAS_I32X4)
+INGOT_INTEGER_LOAD_WORDS(i32x4, 4)
+#endif
+#if !defined(INGOT_HAS_F32X8)
+INGOT_INTEGER_LOAD_WORDS(i32x8, 8)
+#endif
+#if !defined(INGOT_HAS_I32X16_LOAD_WORDS)
+INGOT_INTEGER_LOAD_WORDS(i32x16, 16)
+#endif
 
 INGOT_INTEGER_ALL_PARTS(i32x4, 4)
 INGOT_INTEGER_ALL_PARTS(i32x8, 8)

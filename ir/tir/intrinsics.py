@@ -186,7 +186,8 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
-NARROW = ("int8", "uint8", "int16")  # what vectors hold as int32 or float32, and memory as it is
+# What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
+NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
@@ -199,7 +200,7 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
-    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, result="int32"),
+    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
       for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
@@ -215,7 +216,8 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
+# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers
+# of a narrower dtype. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -223,7 +225,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
+    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

@@ -118,6 +118,11 @@ class ConvertLayout:
         """The Image that a value is there as; None where it is not."""
         return self.blocked.get(id(value))
 
+    def producer(self, value, op):
+        """The call of an operator that a variable of the new function is bound to; None for other ones."""
+        binding = next((b for b in self.bindings if b.var is value), None)
+        return binding.value if binding and is_operator(binding.value) and binding.value.op == op else None
+
     def made(self, value):
         """How many images were there before this one."""
         return list(self.blocked).index(id(value))

@@ -99,17 +99,34 @@ def _first_words(graph, call, dot):
     lanes, outputs, attrs = graph.lanes, weight.data.shape[0], call.attrs
     if attrs["dilation"][1] != 1:
         return None
-    top, left, bottom, right = attrs["padding"]
     packed = graph.packed(weight, "first words", lambda w: pack_words(w, lanes))
-    more = -weight.data.shape[3] % WORD
-    return _convolution(graph, call, graph.plain_of(x), packed, in_order(outputs), out_layout=graph.layout,
-                        kernel_layout=f"OIHW{lanes}o4w", out_channels=outputs, arithmetic=dot,
-                        padding=(top, left, bottom, right + more))
+    source, padding = _wider(graph, call, graph.plain_of(x))
+    return _convolution(graph, call, source, packed, in_order(outputs), out_layout=graph.layout, padding=padding,
+                        kernel_layout=f"OIHW{lanes}o4w", out_channels=outputs, arithmetic=dot)
+
+
+def _wider(graph, call, x):
+    """(the input, the padding) of a convolution whose last words of columns are filled up: any numbers will do there,
+    those that pad the input too."""
+    *others, right = call.attrs["padding"]
+    more, pad = -call.args[1].data.shape[3] % WORD, graph.producer(x, "nn.pad")
+    if not more or pad is None or right:
+        return x, (*others, right + more)
+    width = list(pad.attrs["pad_width"])
+    width[7] += more
+    return graph.emit(call_op("nn.pad", pad.args[0], **{**pad.attrs, "pad_width": tuple(width)}), x.name), (*others, 0)
 
 
 def _depthwise(graph, call):
     x, weight = call.args
     image, lanes = graph.image(x), graph.lanes
+    dot = _dot_of(call)
+    if dot and call.attrs["dilation"][1] == 1 and weight.data.shape[3] > 1:
+        packed = graph.packed(weight, ("depthwise words", image.spots), lambda w: pack_words(image.spread(w, 0), lanes))
+        source, padding = _wider(graph, call, image.value)
+        return _convolution(graph, call, source, packed, image.spots, data_layout=graph.layout, arithmetic=dot,
+                            groups=image.held, kernel_layout=f"OIHW{lanes}o4w", out_channels=image.held,
+                            padding=padding)
     packed = graph.packed(weight, ("depthwise", image.spots), lambda w: pack_weights(image.spread(w, 0), lanes))
     return _convolution(graph, call, image.value, packed, image.spots, data_layout=graph.layout, groups=image.held,
                         kernel_layout=f"OIHW{lanes}o", out_channels=image.held)

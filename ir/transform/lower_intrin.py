@@ -111,8 +111,10 @@ class _Lower(WithRanges):
                                   self._sometimes(self._under, Not(condition), no)))
 
     def _word(self, call):
-        """Four bytes that follow one another in memory are loaded at once."""
+        """Four bytes that follow one another in memory are loaded at once; those of vectors do."""
         first, *others = call.args
+        if call.dtype.lanes > 1:
+            return Call(call.dtype, "tir.load_words", (first,))
         if not all(isinstance(x, BufferLoad) and x.buffer is getattr(first, "buffer", None) for x in call.args):
             return call
         in_a_row = all(is_const_int(self.analyzer.simplify(x.indices[0] - first.indices[0]), n + 1)

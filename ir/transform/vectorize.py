@@ -196,6 +196,8 @@ class _Widen:
             raise NotVectorizable(f"{e.dtype} values that vary have no vector type yet")
         if isinstance(e, Cast):
             return self.converted(e)
+        if isinstance(e, Call) and e.op == "tir.word":
+            return self.words(e)
         if isinstance(e, _ARITHMETIC[str(e.dtype)]):
             return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
@@ -209,13 +211,28 @@ class _Widen:
         raise NotVectorizable(f"{what} has no vector form")
 
     def converted(self, e):
-        """A conversion of what varies: of a vector, or of narrower integers in memory."""
+        """A conversion of what varies: of a vector, or of narrower integers, in memory or made in between."""
         dtype, x = e.dtype.with_lanes(self.lanes), e.value
+        if x.dtype == e.dtype:
+            return self.value(x)
         if x.dtype in _ARITHMETIC:
             return Cast(dtype, self.value(x))
+        if x.dtype in NARROW and isinstance(x, Cast):
+            low = vector_intrinsic(NARROW[str(x.dtype)], self.vector(self.converted(x.replace(dtype=DataType("int32")))))
+            return low if e.dtype == "int32" else Cast(dtype, low)
         if x.dtype in NARROW and isinstance(x, BufferLoad):
             return Cast(dtype, x.replace(indices=(self.index(x.indices[0]),)))
         raise NotVectorizable(f"{x.dtype} values that vary have no vector type yet")
+
+    def words(self, e):
+        """A word of each lane, of bytes of which as many as there are lanes follow one another, and one another's."""
+        first, *_ = loads = [x.replace(indices=(self.index(x.indices[0]),)) for x in e.args
+                             if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in ("int8", "uint8")]
+        apart = [self.analyzer.simplify(x.indices[0].base - first.indices[0].base) for x in loads
+                 if isinstance(x.indices[0], Ramp) and is_const_int(x.indices[0].stride, 1) and self.count is None]
+        if len(apart) < len(e.args) or not all(is_const_int(d, n * self.lanes) for n, d in enumerate(apart)):
+            raise NotVectorizable("words of bytes that do not follow one another have no vector form")
+        return Call(e.dtype.with_lanes(self.lanes), e.op, tuple(loads))
 
     def same_lanes(self, *values):
         wide = any(v.dtype.lanes > 1 for v in values)

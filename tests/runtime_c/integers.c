@@ -74,6 +74,7 @@ static void expect(int holds, const char *type, const char *what)
     static void check_##T(void)                                                                                        \
     {                                                                                                                  \
         int32_t a[L], b[L], c[L], r[L], total;                                                                         \
+        uint8_t bytes[4 * L];                                                                                          \
         float x[L], y[L];                                                                                              \
         T va, vb, vc;                                                                                                  \
         for (int l = 0; l < L; ++l) {                                                                                  \
@@ -97,12 +98,21 @@ static void expect(int holds, const char *type, const char *what)
         REDUCE(T, L, add)                                                                                              \
         REDUCE(T, L, min)                                                                                              \
         REDUCE(T, L, max)                                                                                              \
+        T##_store(r, T##_low_i8(va));                                                                                  \
+        EACH(L, r[l] == (int8_t)a[l], T, "low_i8");                                                                    \
+        T##_store(r, T##_low_u8(va));                                                                                  \
+        EACH(L, r[l] == (uint8_t)a[l], T, "low_u8");                                                                   \
+        T##_store(r, T##_low_i16(va));                                                                                 \
+        EACH(L, r[l] == (int16_t)a[l], T, "low_i16");                                                                  \
         T##_store(r, T##_set1(a[0]));                                                                                  \
         EACH(L, r[l] == a[0], T, "set1");                                                                              \
         T##_store(r, T##_from_f32(F##_load(x)));                                                                       \
         EACH(L, r[l] == ingot_f32_to_i32(x[l]), T, "from_f32");                                                        \
         F##_store(y, F##_from_i32(va));                                                                                \
         EACH(L, y[l] == (float)a[l], T, "to_f32");                                                                     \
+        for (int l = 0; l < 4 * L; ++l) bytes[l] = (uint8_t)any();                                                     \
+        T##_store(r, T##_load_words(bytes));                                                                           \
+        EACH(L, r[l] == ingot_word(bytes[l], bytes[L + l], bytes[2 * L + l], bytes[3 * L + l]), T, "load_words");      \
         MEMORY(T, L, , int32_t)                                                                                        \
         MEMORY(T, L, _i8, int8_t)                                                                                      \
         MEMORY(T, L, _u8, uint8_t)                                                                                     \

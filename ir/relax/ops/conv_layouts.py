@@ -7,11 +7,12 @@
 | dense     | NCHW16c     | NCHW16c    | OIHW16i16o    | [OB, IB, KH, KW, 16, 16]                       |
 | depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
 
-| dots      | NCHW16c     | NCHW16c    | OIHW16i16o4i  | [OB, IB, KH, KW, 4, 16] of words               |
-| dots of a row | NCHW    | NCHW16c    | OIHW16o4w     | [OB, I, KH, ceil(KW / 4), 16] of words         |
+| dense     | NCHW16c     | NCHW16c    | OIHW16i16o4i  | [OB, IB, KH, KW, 4, 16] of words               |
+| first      | NCHW        | NCHW16c    | OIHW16o4w     | [OB, I, KH, ceil(KW / 4), 16] of words         |
+| depthwise  | NCHW16c     | NCHW16c    | OIHW16o4w     | [OB, 1, KH, ceil(KW / 4), 16] of words         |
 
-The last two are of bytes, by an attribute `arithmetic` of relax/arithmetic/dot_product.py: a word is four input channels,
-or four columns of a row of the kernel, of which the input has as many as are read.
+The last three are of bytes, by an attribute `arithmetic` of relax/arithmetic/dot_product.py: a word is four input
+channels, or four columns of a row of the kernel, of which the input has as many as are read.
 
 OB and IB are numbers of blocks; weights are zero beyond the true channels, and so are the outputs there. out_channels
 is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks. The
@@ -116,7 +117,7 @@ def infer(call, form):
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} {what} (dim 1), but weight {shape_text(w)} with "
                    f"groups={groups} takes {dim_text(held)}")
     kernel = static_kernel(call, w, 2)
-    if form.dot and form.data is None:
+    if form.dot and not form.inner:
         kernel = (kernel[0], kernel[1] * WORD)
     outputs = output_sizes(call, x.shape[2:4], kernel)
     if form.out is None:
@@ -129,7 +130,7 @@ def _check_words(call, x, w, form):
     if x.dtype != form.dot.rows or w.dtype != "int32":
         fail(call, f"{shape_text(x)} must be {form.dot.rows} and {shape_text(w)} words of int32 by {form.dot.name}, not "
                    f"{x.dtype} and {w.dtype}")
-    if form.data is None and call.attrs["dilation"][1] != 1:
+    if not form.inner and call.attrs["dilation"][1] != 1:
         fail(call, f"dilation {call.attrs['dilation']} must be 1 along rows whose columns are words")
     return DataType("int32")
 
@@ -139,7 +140,7 @@ def _check_form(call, form):
     data, out = call.attrs["data_layout"], call.attrs["out_layout"] or call.attrs["data_layout"]
     wanted = [f"OIHW{form.out or form.lanes}o"]
     if form.dot:
-        wanted = [f"OIHW{form.inner or form.data}i{form.data}o4i" if form.data else f"OIHW{form.out or form.lanes}o4w"]
+        wanted = [f"OIHW{form.inner}i{form.data}o4i" if form.inner else f"OIHW{form.out or form.lanes}o4w"]
     elif form.data:
         wanted.insert(0, f"OIHW{form.inner if form.inner and form.data % form.inner == 0 else form.data}i{form.data}o")
     if form.data != form.out and form.data is not None:
@@ -265,8 +266,12 @@ def _depthwise(data, w, shape, attrs, form, acc):
     _, kh, kw = conv_axes(1, w.shape[2:4])
 
     def element(n, cb, y, x, ci):
-        source = data[(n, cb, *window_position((y, x), (kh, kw), attrs), ci)]
-        return te.sum(source.astype(acc) * w[cb, 0, kh.var, kw.var, ci].astype(acc), [kh, kw])
+        row, column = window_position((y, x), (kh, kw), attrs)
+        weight = w[cb, 0, kh.var, kw.var, ci]
+        if form.dot:
+            source = word(lambda at: data[n, cb, row, x * attrs["strides"][1] + at, ci], kw.var)
+            return te.sum(_dot(form)(source, weight, 0), [kh, kw])
+        return te.sum(data[n, cb, row, column, ci].astype(acc) * weight.astype(acc), [kh, kw])
 
     return te.compute(shape, element, name="depthwise_blocked")
 

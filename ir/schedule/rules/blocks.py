@@ -59,11 +59,11 @@ def _integers_vectorize(body, accesses):
     if any(access.buffer.dtype not in ("float32", "int32", *NARROW) or collect(access.indices, BufferLoad)
            for access in accesses):
         return False
-    stored = [store.value for store in collect(body, BufferStore)]
-    computed = [e for e in collect(body, (BinaryExpr, Cast, Select, Call)) if e.dtype in NARROW]
-    return all(isinstance(e, Cast) and any(e is value for value in stored) for e in computed) and not any(
-        e.dtype in NARROW and not isinstance(e, Cast) for e in stored) and all(
-        e.value.dtype in ("float32", "int32") or isinstance(e.value, BufferLoad) for e in collect(body, Cast))
+    stored = [store.value for store in collect(body, BufferStore) if store.value.dtype in NARROW]
+    computed = [e for e in collect(body, (BinaryExpr, Select, Call)) if e.dtype in NARROW]
+    return not computed and all(isinstance(e, Cast) for e in stored) and all(
+        e.value.dtype in ("float32", "int32") or e.dtype in ("float32", "int32") and e.value.dtype in NARROW
+        for e in collect(body, Cast))
 
 
 def _has_vector_form(call, lane):
