@@ -21,8 +21,8 @@ def vectorize_access(func, enable_vectorize=True):
     multiples of 8 or 16 bytes these are moved together, by a BufferStore of a Ramp. Its value is a BufferLoad of a
     Ramp, the same where a condition holds and zeros elsewhere (tir.if_then_else), or a constant (Broadcast). What is
     computed lies in an array of the thread, element by element, and so does what it is computed of. All other loops
-    become unrolled ones, long ones serial, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES, whose lanes add
-    up one after the other what is moved together."""
+    become unrolled ones, long ones serial, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES,
+    whose lanes add up one after the other what is moved together."""
     return func.replace(body=_VectorizeAccess(weak_alignments(func), enable_vectorize).visit(func.body))
 
 
