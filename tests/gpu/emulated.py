@@ -19,7 +19,9 @@ from ingot.codegen.wgmma import wgmma_calls, wgmma_header
 
 EMU = Path(__file__).parent / "emu"
 HEADERS = Path(__file__).parents[2] / "runtime_c"  # of kernels
-MISSING = next((f"no {tool}" for tool in ("cc", "c++", "ar") if shutil.which(tool) is None), None)
+MISSING = next((f"no {tool}" for tool in ("cc", "c++", "ar", "addr2line") if shutil.which(tool) is None), None) or (
+    None if "Free Software Foundation" in subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout
+    else "c++ is not GCC")
 POLICIES = ("up", "down", "shuffled", "up late", "down late", "starving", "starving down late")
 FLAGS = ("-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-fno-strict-aliasing", "-I", str(EMU / "include"), "-I", str(EMU),
          "-DINGOT_DYNAMIC_SHARED(name)=unsigned char *const name = emu::dynamic_shared")

@@ -114,7 +114,7 @@ int sync_block_count(int predicate)
     whole.known.give();
     if (whole.arrived == live) complete_whole();
     else wait_for({Waits::BLOCK, 0});
-    learn(whole.known.done);
+    whole.known.take();
     return whole.last;
 }
 void sync_block() { sync_block_count(0); }
@@ -133,7 +133,7 @@ void sync_named(int number, int count)
 {
     Barrier &b = named_barriers[number];
     if (!arrive(b, number, count)) wait_for({Waits::NAMED, (uintptr_t)number});
-    learn(b.known.done);
+    b.known.take();
 }
 void arrive_named(int number, int count) { arrive(named_barriers[number], number, count); }
 
@@ -172,7 +172,7 @@ const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Mee
     const unsigned needed = mask & alive_lanes(warp);
     if ((m.ready & needed) == needed) complete_warp(m, warp);
     else wait_for({Waits::WARP, warp});
-    if (kind == SYNC) learn(m.known[generation].done);
+    if (kind == SYNC) m.known[generation].take();
     if (here) *here = m.here[generation];
     return m.all[generation];
 }

@@ -36,6 +36,7 @@ struct Gathering { /* what those know who meet */
     void give(); /* the current thread's knowledge */
     void give(unsigned agent, unsigned time);
     void complete();
+    void take(); /* what all gave, for one of them */
 };
 void learn(const Known &known); /* the current thread comes to know that too */
 void learn(unsigned agent, unsigned time);

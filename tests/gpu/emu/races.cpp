@@ -58,6 +58,10 @@ void Gathering::complete()
     done = seen ? std::make_shared<const Clock>(std::move(clock)) : nullptr;
     clock.clear(), last = nullptr;
 }
+void Gathering::take()
+{
+    if (done) threads[current].known = done;
+}
 void learn(const Known &known)
 {
     Thread &t = threads[current];
