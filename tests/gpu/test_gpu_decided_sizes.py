@@ -7,7 +7,7 @@ import pytest
 from folders import check_host_code, folder_of
 from networks import make_model
 from onnx import TensorProto, helper
-from test_gpu_library import emulator, on_emulator  # noqa: F401 - fixtures
+from test_gpu_library import device, library  # noqa: F401 - fixtures
 from test_gpu_opencl import missing
 
 import ingot as tvm
@@ -67,7 +67,7 @@ def compare(library, reference, calls):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_python_gives_the_sizes_that_the_cpu_gives(on_emulator, name):  # noqa: F811
+def test_python_gives_the_sizes_that_the_cpu_gives(device, name):  # noqa: F811
     made, calls = NETWORKS[name]
     library = tvm.compile(made(), target="cuda-sm_80")
     compare(library, tvm.compile(made(), threads="none"), calls)
@@ -151,14 +151,14 @@ def same(got, wanted):
 
 
 @pytest.mark.parametrize("name", STRUCTURED)
-def test_python_takes_and_gives_structured_values(on_emulator, name):  # noqa: F811
+def test_python_takes_and_gives_structured_values(device, name):  # noqa: F811
     made, calls = STRUCTURED[name]
     library, reference = (tvm.compile(made(), target=target) for target in ("cuda-sm_80", "host"))
     for values in calls:
         same(library(*values), reference(*values))
 
 
-def test_elements_of_a_sequence_may_lie_on_the_device(on_emulator):  # noqa: F811
+def test_elements_of_a_sequence_may_lie_on_the_device(device):  # noqa: F811
     y, parts = tvm.compile(sequences(), target="cuda-sm_80")([tvm.nd.array(a, tvm.cuda(0)) for a in S])
     assert str(y.device) == "cuda(0)" and DataType(y.dtype) == DataType("float32")
     same([p.numpy() for p in parts], [np.maximum(row[None], 0) for a in S for row in a])
