@@ -22,6 +22,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
+from .runtime.emulated import EmulatedLibrary, is_emulated
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
@@ -86,8 +87,10 @@ def _library(mod, options, model):
     return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
-def _class_of(target):
-    """Which library runs what is compiled for a target."""
+def _class_of(target, emulated=False):
+    """Which library runs what is compiled for a target. emulated: one under QEMU, where this machine cannot."""
+    if emulated and is_emulated(target):
+        return EmulatedLibrary
     return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
@@ -119,12 +122,13 @@ def _source_hash(model):
 def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU. Returns a Report:
+    rows, ok, table().
     """
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with _class_of(checked.target)(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    with _class_of(checked.target, emulated=True)(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 

@@ -124,7 +124,8 @@ class CudaPrinter(CPrinter):
         elif isinstance(value, Broadcast):
             function, of = "ingot_fill", self.expr.converted(value.value)
         else:
-            raise EmitError(f"{self.dialect.name} moves vectors, and computes with none; run VectorizeAccess first")
+            raise EmitError(f"{self.dialect.name} moves vectors, and computes with none: {store}; run VectorizeAccess "
+                            "first")
         self.expr.use("device")
         self.line(f"{function}<{lanes}>({', '.join([self.first(store), of, *zeros])});")
 

@@ -68,7 +68,7 @@ class OpenCLFolder(CudaFolder):
 
     Printer = OpenCLProgramPrinter
     templates, suffix = "opencl/", ".c"
-    align = ALIGN
+    align, graphs = ALIGN, False
     stream = ("ingot_queue queue", "queue")
     words = {"api": "OpenCL", "own_code": "OpenCL's own code", "own_memory": "memory of clSVMAlloc",
              "lies": "in shared virtual memory"}

@@ -25,6 +25,7 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .fuse_tir import fuse_tir
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.bindings import on_loops, unify_thread_binding
@@ -318,6 +319,7 @@ RELAX = _rows(
     ("UpdateInPlace", _graph, update_in_place),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
+    ("FuseTIR", _module, fuse_tir),
     ("StoreConstants", _graph, store_constants),
     ("StateAlignments", _graph, state_alignments),
 )
