@@ -19,16 +19,25 @@ from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
+from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
+from .runtime.emulated import EmulatedLibrary, is_emulated
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
+from .tvm.driver import build
 
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
+
+
+def _is_program(model):
+    """Whether a model is no network, but loops alone."""
+    functions = model.functions.values() if isinstance(model, IRModule) else (model,)
+    return bool(functions) and all(isinstance(f, PrimFunc) for f in functions)
 
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
@@ -36,7 +45,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
             bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
-    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
+    module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
@@ -62,6 +72,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
+    if _is_program(model):
+        return build(model, target=target)
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order, dtype)
     try:
@@ -86,8 +98,10 @@ def _library(mod, options, model):
     return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
-def _class_of(target):
-    """Which library runs what is compiled for a target."""
+def _class_of(target, emulated=False):
+    """Which library runs what is compiled for a target. emulated: one under QEMU, where this machine cannot."""
+    if emulated and is_emulated(target):
+        return EmulatedLibrary
     return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
@@ -119,12 +133,13 @@ def _source_hash(model):
 def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU. Returns a Report:
+    rows, ok, table().
     """
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with _class_of(checked.target)(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    with _class_of(checked.target, emulated=True)(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 

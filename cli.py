@@ -38,11 +38,13 @@ EXAMPLES = {
   ingot run net.onnx --input data=image.npy --save out    writes out/NAME.npy for every output""",
     "verify": """examples:
   ingot verify net.onnx
-  ingot verify net.onnx --input data=image.npy --tolerance 1e-5""",
+  ingot verify net.onnx --input data=image.npy --tolerance 1e-5
+  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU""",
     "bench": """examples:
   ingot bench net.onnx
   OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
-  ingot bench net.onnx --threads none --profile --top 10""",
+  ingot bench net.onnx --threads none --profile --top 10
+  ingot bench net.onnx --target cortex-m4f     instructions of each kernel, under QEMU""",
     "inspect": """examples:
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
@@ -269,10 +271,14 @@ def verify_command(args, console):
 def bench_command(args, console):
     from . import compile as cast
     from .codegen.target import Target
+    from .runtime.emulated import is_emulated
     from .runtime.sample import sample_inputs
     from .runtime.shapes import inputs_by_name
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
+    if is_emulated(library.model.target):
+        _print_count(library.model, console)
+        return
     with _progress("building"):
         library.build()
     feeds = {**sample_inputs(library.inputs), **_read_inputs(args.input)}
@@ -290,6 +296,20 @@ def bench_command(args, console):
     console.print(table)
     if args.profile:
         _print_profile(profile, library, args.top, console)
+
+
+def _print_count(model, console):
+    """Instructions of each kernel call, of a network for a board that QEMU emulates."""
+    from .runtime.emulated import EmulatedLibrary
+    with EmulatedLibrary(model) as library, _progress("running under QEMU"):
+        count = library.count()
+    table = _table("kernel", ">instructions", ">share")
+    for name, instructions in (*count.calls, ("all", count.total)):
+        table.add_row(name.removeprefix(f"{model.name}_"), f"{instructions:,}", f"{instructions / count.total:.1%}")
+    console.print(table)
+    each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
+    console.print(f"{model.name} for {model.target}: {count.total:,} instructions{each}", highlight=False,
+                  soft_wrap=True)
 
 
 def _print_profile(profile, library, top, console):

@@ -23,6 +23,7 @@ class Board:
     hz         ticks of its timer in a second; under -icount shift=0 an instruction takes a nanosecond
     family     of the templates of its startup code and linker script; "": the C library has both
     link       flags that link a program for it
+    named      whether its startup code takes the first word of the command line for the program's name
     """
 
     emulator: tuple[str, ...]
@@ -32,6 +33,7 @@ class Board:
     hz: int = 0
     family: str = ""
     link: tuple[str, ...] = ()
+    named: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _rv32(name, abi):
     return Toolchain(name, "riscv32", (*_COMMON, *cpu, "--specs=picolibc.specs", "-DINGOT_SIMD_SCALAR"),
                      cc=("riscv64-unknown-elf-gcc",), runner=emulator,
                      package="gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc",
-                     board=Board(emulator, hz=10**9, link=link))
+                     board=Board(emulator, hz=10**9, link=link, named=False))
 
 
 _MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB)

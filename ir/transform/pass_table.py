@@ -25,9 +25,10 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .fuse_tir import fuse_tir
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
-from .gpu.bindings import unify_thread_binding
+from .gpu.bindings import on_loops, unify_thread_binding
 from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
@@ -106,6 +107,12 @@ def _arguments(*names):
 def _disables():
     """A setting that leaves the pass out when true."""
     return _flag, lambda value: None if value else {}
+
+
+def _always(*names):
+    """A setting of TVM's, a dict with some of `names`, whose steps the pass takes anyhow."""
+    check, _ = _arguments(*names)
+    return check, lambda value: {}
 
 
 def _flag(value):
@@ -216,9 +223,10 @@ TIR = _rows(
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),
     ("SplitConditions", _tir, split_conditions, "no blocks"),
-    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
+    ("LowerCrossThreadReduction", _tir, on_loops(lower_cross_thread_reduction), "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
-    ("RemoveNoOp", _tir, remove_no_op, "no views"),
+    ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _always(
+        "use_dataflow_analysis", "max_simplification_steps")}),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
@@ -228,9 +236,9 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
-    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
-    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
-    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
+    ("InjectVirtualThread", _tir, on_loops(inject_virtual_thread), "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, on_loops(guard_redundant_stores), "no blocks"),
+    ("ThreadSync", _tir, on_loops(thread_sync), "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
@@ -238,9 +246,13 @@ TIR = _rows(
     ("FP16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP16),
     ("FP8ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP8),
     ("HoistInitPredicate", _tir, hoist_init_predicate, "flat buffers, guards"),
-    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1),
+    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1, {"tir.LoopPartition": _always(
+        "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
-    ("Simplify", _tir, simplify),
+    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": _always(
+        "transitively_prove_inequalities", "propagate_knowns_to_prove_conditional",
+        "propagate_knowns_to_simplify_expressions", "convert_boolean_to_and_of_ors",
+        "apply_constraints_to_boolean_branches")}),
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
@@ -249,7 +261,7 @@ TIR = _rows(
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
     ("LowerThreadAllreduce", _tir, lower_thread_allreduce, "flat buffers"),
-    ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
+    ("LowerWarpMemory", _tir, on_loops(lower_warp_memory), "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
@@ -268,7 +280,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
-    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
+    ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
@@ -307,6 +319,7 @@ RELAX = _rows(
     ("UpdateInPlace", _graph, update_in_place),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
+    ("FuseTIR", _module, fuse_tir),
     ("StoreConstants", _graph, store_constants),
     ("StateAlignments", _graph, state_alignments),
 )

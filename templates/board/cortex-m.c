@@ -27,8 +27,9 @@ extern unsigned char board_data[], board_data_end[], board_bss[], board_bss_end[
 extern const unsigned char board_data_load[];
 
 static volatile uint32_t wraps;
-static char line[1024];
-static char *arguments[32];
+enum { MOST_WORDS = 256 };
+static char line[16 * MOST_WORDS];
+static char *arguments[MOST_WORDS + 1];
 
 static int32_t semihost(int32_t operation, const void *argument)
 {
@@ -70,7 +71,7 @@ static int split(void)
     struct { char *text; uint32_t bytes; } block = {line, sizeof line};
     int count = 0;
     if (semihost(SYS_GET_CMDLINE, &block) != 0) return 0;
-    for (char *word = strtok(line, " "); word != NULL && count < 31; word = strtok(NULL, " "))
+    for (char *word = strtok(line, " "); word != NULL && count < MOST_WORDS; word = strtok(NULL, " "))
         arguments[count++] = word;
     return count;
 }

@@ -169,3 +169,24 @@ def _evaluate(args, attrs):
 
 register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,
          arithmetic=FMA, plan=None)
+
+
+# ---------------------------------------------------------------- nn.dense: rows times rows of the weight
+
+def _infer_dense(call):
+    x, w = tensor(call, 0), tensor(call, 1)
+    dtype = DataType(call.attrs["out_dtype"] or need_same_dtype(call, (x, w)))
+    if w.ndim != 2 or x.ndim < 1 or not same_dim(x.shape[-1], w.shape[1]):
+        fail(call, f"takes [..., K] and a weight [N, K], not {shape_text(x)} and {shape_text(w)}")
+    return TensorStructInfo((*x.shape[:-1], w.shape[0]), dtype)
+
+
+def _lower_dense(args, attrs, out):
+    x, w = args
+    k, acc = te.reduce_axis((0, x.shape[-1]), "k"), sum_dtype(out.dtype)
+    return narrow(te.compute(te_shape(out), lambda *i: te.sum(
+        x[(*i[:-1], k.var)].astype(acc) * w[i[-1], k.var].astype(acc), k), name="dense"), out.dtype)
+
+
+register("nn.dense", _infer_dense, _lower_dense, lambda args, attrs: _evaluate(
+    [args[0], args[1].T], {"arithmetic": FMA, "b_layout": "KN", **attrs}), "anchor", (2, 2), out_dtype=None)

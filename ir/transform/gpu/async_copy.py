@@ -6,7 +6,7 @@ from functools import reduce
 from ...arith import Analyzer
 from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
 from ...tir.intrin import address_of
-from ...tir.lanes import ALIGNMENTS
+from ...tir.lanes import weak_alignments
 from ...tir.stmt import BufferLoad, BufferStore, Evaluate
 from ..walk import StmtMutator
 from .barriers import ASYNC_SCOPE
@@ -20,8 +20,7 @@ def inject_ptx_async_copy(func):
     shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
     tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
     moves lies on a multiple of its bytes, if buffers do."""
-    weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
-    return func.replace(body=_Inject(weak).visit(func.body))
+    return func.replace(body=_Inject(weak_alignments(func)).visit(func.body))
 
 
 class _Inject(StmtMutator):
@@ -72,15 +71,15 @@ def _copied_together(store, v, lanes, an, weak):
 
 
 def copied(store, an, weak):
-    """The asynchronous copy that a store is; None where it is none. weak: {id of a buffer: bytes that its address is a
-    multiple of, where these are less than 16}."""
+    """The asynchronous copy that a store is; None where it is none. weak: {pointer: bytes that it is a multiple of,
+    where these are less than 16}."""
     value, condition = _guarded(store.value)
     if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
             and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
         return None
     start, source = _start(store.indices), _start(value.indices)
     size = store.buffer.dtype.bytes * value.dtype.lanes
-    if start is None or source is None or size not in SIZES or weak.get(id(value.buffer), 16) % size or not all(
+    if start is None or source is None or size not in SIZES or weak.get(value.buffer.data, 16) % size or not all(
             an.can_prove_equal(i % value.dtype.lanes, 0) for i in (start, source)):
         return None
     to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))

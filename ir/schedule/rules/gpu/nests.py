@@ -7,7 +7,7 @@ from ....arith import Analyzer
 from ....expr import IntImm, Range, substitute
 from ....node import collect
 from ....tir.hints import REDUCE_LANES
-from ....tir.lanes import lanes_of
+from ....tir.lanes import lanes_of, weak_alignments
 from ....tir.stmt import Block, BlockRealize, BufferStore, SeqStmt
 from ...blocks import uses
 from ...errors import ScheduleError
@@ -126,7 +126,7 @@ def lanes_along(sch, block, loops):
         an.bind(loop.loop_var, Range(loop.min, loop.extent))
     values = {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
     nested = [(sch.get(loop).loop_var, sch.get(loop).extent) for loop in loops]
-    return lanes_of(substitute(realize.block.body, values), nested, an)
+    return lanes_of(substitute(realize.block.body, values), nested, an, weak_alignments(sch.func))
 
 
 def _bind_fused(sch, loops, threads, lanes=1):

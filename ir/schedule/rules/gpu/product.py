@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....tir.hints import UNROLL
-from ....tir.lanes import moves_together
+from ....tir.lanes import moves_together, weak_alignments
 from ...contraction_form import contraction_form
 from ...plan import Match, Plan, Tile
 from ..blocks import SYMBOLIC, place_of, static, static_extent
@@ -138,13 +138,13 @@ def _share(sch, copy, product, ko, letter, tile):
     sch.compute_at(copy, ko, preserve_unit_loops=True)
     k, *points = sch.get_loops(copy)[-4:]
     units = sch.get_loops(copy)[outer:-4]
-    block, lanes = sch.get(copy), None
+    block, lanes, weak = sch.get(copy), None, weak_alignments(sch.func)
     last = block.iter_vars[-1]
-    if moves_together(block, last.var, min(VECTOR, static(last.dom.extent))):
+    if moves_together(block, last.var, min(VECTOR, static(last.dom.extent)), weak):
         lanes = points.pop()
     if lanes is None and lies_along_terms(block, letter):
         some, few = sch.split(k, [None, min(SECTOR, tile.depth)])
-        if moves_together(block, block.iter_vars[-4].var, VECTOR):
+        if moves_together(block, block.iter_vars[-4].var, VECTOR, weak):
             few, lanes = sch.split(few, [None, VECTOR])
         sch.reorder(some, *points, few, *[lanes] * (lanes is not None))
         fused = sch.fuse(*units, some, *points, few)
