@@ -11,13 +11,15 @@ from ingot.codegen.toolchains import is_supported_here, toolchain
 V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 VNNI = V4 | {"avx512_vnni"}
-ZEN4 = VNNI | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
+VBMI = VNNI | {"avx512vbmi"}
+ZEN4 = VBMI | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
 N1 = frozenset("asimd asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()) | {"part 0xd0c"}
 MACROS = {
     "x86-64-v3": {"__AVX2__", "__FMA__"},
     "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
     "x86-64-v3-vnni": {"__AVX2__", "__AVXVNNI__"},
     "x86-64-v4-vnni": {"__AVX512F__", "__AVX512VNNI__"},
+    "x86-64-v4-vbmi": {"__AVX512VNNI__", "__AVX512VBMI__"},
     "x86-64-v4-zen4": {"__AVX512F__", "__AVX512VBMI2__", "__FMA__"},
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
@@ -31,12 +33,12 @@ MACROS = {
 
 
 def test_names():
-    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4",
-                              "x86-64-v4-amx", "aarch64-linux-gnu", "aarch64-dotprod", "aarch64-i8mm",
+    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-vbmi",
+                              "x86-64-v4-zen4", "x86-64-v4-amx", "aarch64-linux-gnu", "aarch64-dotprod", "aarch64-i8mm",
                               "aarch64-neoverse-n1", "armv7-linux-gnueabihf",
                               "s390x-linux-gnu", "c", "cuda-sm_80", "cuda-sm_90a", "cuda", "opencl")
-    assert [Target.get(name).lanes for name in Target.names()[1:14]] == [8, 16, 8, 16, 16, 16, 4, 4, 4, 4, 4, 1, 1]
-    assert [str(Target.get(name).kind) for name in Target.names()[14:]] == ["cuda"] * 3 + ["opencl"]
+    assert [Target.get(name).lanes for name in Target.names()[1:15]] == [8, 16, 8, 16, 16, 16, 16, 4, 4, 4, 4, 4, 1, 1]
+    assert [str(Target.get(name).kind) for name in Target.names()[15:]] == ["cuda"] * 3 + ["opencl"]
     assert str(Target.get("c")) == "c"
 
 
@@ -47,7 +49,7 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
 
 
 @pytest.mark.parametrize("text, name", [
-    ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4-vnni"),
+    ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4-vbmi"),
     ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
     ("llvm -mcpu=sapphirerapids", "x86-64-v4-amx"),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-linux-gnu"),
@@ -78,11 +80,11 @@ def test_unknown_name_lists_the_known_ones():
 
 
 @pytest.mark.parametrize("machine, flags, name", [
-    ("x86_64", VNNI | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
+    ("x86_64", VBMI | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
     ("x86_64", VNNI, "x86-64-v4-vnni"), ("x86_64", V3 | {"avx_vnni"}, "x86-64-v3-vnni"),
     ("x86_64", V4, "x86-64-v4"), ("x86_64", ZEN4, "x86-64-v4-zen4"),
-    ("x86_64", ZEN4 - {"family 25"} | {"family 26"}, "x86-64-v4-vnni"),
-    ("x86_64", ZEN4 - {"AuthenticAMD"}, "x86-64-v4-vnni"), ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4-vnni"),
+    ("x86_64", ZEN4 - {"family 25"} | {"family 26"}, "x86-64-v4-vbmi"),
+    ("x86_64", ZEN4 - {"AuthenticAMD"}, "x86-64-v4-vbmi"), ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4-vbmi"),
     ("x86_64", ZEN4 - {"avx512_vnni"}, "x86-64-v4"),
     ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"),
     ("x86_64", V3 - {"fma"}, "c"),
