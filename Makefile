@@ -28,7 +28,12 @@ test: compiler $(VENV)/.installed-test
 	    powerpc64-linux-gnu-gcc:gcc-powerpc64-linux-gnu,libc6-dev-ppc64-cross \
 	    i686-linux-gnu-gcc:gcc-i686-linux-gnu,libc6-dev-i386-cross \
 	    'test -e /etc/OpenCL/vendors/pocl.icd -a -e /usr/include/CL/cl.h':pocl-opencl-icd,ocl-icd-opencl-dev \
-	    oclgrind:oclgrind
+	    oclgrind:oclgrind \
+	    'arm-none-eabi-gcc --print-file-name=rdimon.specs | grep /':gcc-arm-none-eabi,libnewlib-arm-none-eabi \
+	    'riscv64-unknown-elf-gcc --print-file-name=picolibc.specs | grep /':picolibc-riscv64-unknown-elf \
+	    qemu-system-arm:qemu-system-arm qemu-system-riscv32:qemu-system-misc \
+	    riscv64-linux-gnu-gcc:gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
+	    x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64
 	@command -v nvcc >/dev/null || $(MAKE) --no-print-directory $(VENV)/.installed-cuda || \
 	    echo 'no nvcc: tests that need it are skipped'
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)

@@ -22,6 +22,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
+from .runtime.emulated import EmulatedLibrary, is_emulated
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
@@ -31,16 +32,16 @@ from .runtime.verify import compare_outputs
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 
-def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
+def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
-    target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
-    "aarch64-linux-gnu", "aarch64-neoverse-n1", "armv7-linux-gnueabihf", "c").
+    target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
-    threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
+    threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
+    weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
@@ -86,8 +87,10 @@ def _library(mod, options, model):
     return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
-def _class_of(target):
-    """Which library runs what is compiled for a target."""
+def _class_of(target, emulated=False):
+    """Which library runs what is compiled for a target. emulated: one under QEMU, where this machine cannot."""
+    if emulated and is_emulated(target):
+        return EmulatedLibrary
     return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
@@ -119,12 +122,13 @@ def _source_hash(model):
 def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU. Returns a Report:
+    rows, ok, table().
     """
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with _class_of(checked.target)(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    with _class_of(checked.target, emulated=True)(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 

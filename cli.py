@@ -38,11 +38,13 @@ EXAMPLES = {
   ingot run net.onnx --input data=image.npy --save out    writes out/NAME.npy for every output""",
     "verify": """examples:
   ingot verify net.onnx
-  ingot verify net.onnx --input data=image.npy --tolerance 1e-5""",
+  ingot verify net.onnx --input data=image.npy --tolerance 1e-5
+  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU""",
     "bench": """examples:
   ingot bench net.onnx
   OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
-  ingot bench net.onnx --threads none --profile --top 10""",
+  ingot bench net.onnx --threads none --profile --top 10
+  ingot bench net.onnx --target cortex-m4f     instructions of each kernel, under QEMU""",
     "inspect": """examples:
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
@@ -124,13 +126,13 @@ def build_parser():
 
 
 def _add_options(sub):
-    sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
-                     "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, aarch64-neoverse-n1, "
-                     "armv7-linux-gnueabihf, c, or a GPU: cuda-sm_80, cuda-sm_90a or cuda, which has code for both")
-    sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
+    sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one): "
+                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, c, a GPU (cuda, opencl) "
+                     "...; docs/command-line.md has all")
+    sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: %(default)s)")
+                     "program loads, or memory of the caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
@@ -149,7 +151,7 @@ def _add_options(sub):
                      "names, as inspect --stage plans or traces prints them; default: by rules")
     sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
                      help="of stack, that a run may take of each "
-                     "thread (default: 16384, for the target c 2048)")
+                     "thread (default: 16384, for the target c and microcontrollers 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -269,10 +271,14 @@ def verify_command(args, console):
 def bench_command(args, console):
     from . import compile as cast
     from .codegen.target import Target
+    from .runtime.emulated import is_emulated
     from .runtime.sample import sample_inputs
     from .runtime.shapes import inputs_by_name
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
+    if is_emulated(library.model.target):
+        _print_count(library.model, console)
+        return
     with _progress("building"):
         library.build()
     feeds = {**sample_inputs(library.inputs), **_read_inputs(args.input)}
@@ -284,12 +290,26 @@ def bench_command(args, console):
         timing = library.time(*arrays, repeat=args.repeat)
     rate = library.flops / timing.median / 1e9
     table = _table("network", "target", "threads", ">median ms", ">min ms", ">max ms", ">runs", ">GFLOP/s")
-    table.add_row(library.name, str(Target.get(args.target)), _thread_count(args.threads),
+    table.add_row(library.name, str(Target.get(args.target)), _thread_count(library.model.threads),
                   *(f"{seconds * 1e3:.3f}" for seconds in (timing.median, timing.min, timing.max)),
                   str(len(timing.times)), f"{rate:.1f}" if rate else "")
     console.print(table)
     if args.profile:
         _print_profile(profile, library, args.top, console)
+
+
+def _print_count(model, console):
+    """Instructions of each kernel call, of a network for a board that QEMU emulates."""
+    from .runtime.emulated import EmulatedLibrary
+    with EmulatedLibrary(model) as library, _progress("running under QEMU"):
+        count = library.count()
+    table = _table("kernel", ">instructions", ">share")
+    for name, instructions in (*count.calls, ("all", count.total)):
+        table.add_row(name.removeprefix(f"{model.name}_"), f"{instructions:,}", f"{instructions / count.total:.1%}")
+    console.print(table)
+    each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
+    console.print(f"{model.name} for {model.target}: {count.total:,} instructions{each}", highlight=False,
+                  soft_wrap=True)
 
 
 def _print_profile(profile, library, top, console):

@@ -40,7 +40,7 @@ from .process import for_compiling
 from .program import build_program
 from .recorded import check_schedules, records_of
 from .regions import form_regions
-from .scheduling import Scheduling, loops_of, scheduled, threads_worth
+from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
@@ -69,8 +69,11 @@ class Options:
     dtype: str = "float32"
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
+    def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
+        target = Target.get(target)
+        threads = threads or ("none" if target.freestanding else "openmp")
+        weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
@@ -83,7 +86,8 @@ class Options:
         check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        target = Target.get(target)
+        if target.freestanding and threads == "openmp":
+            raise ValueError(f"no system runs threads on {target}: leave out threads, or give threads=\"none\"")
         if name is not None and (other := network_name(name, kind=target.kind)) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
@@ -181,8 +185,11 @@ def lower(mod, options, cache=None):
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = pipeline_for(options.machine, Network(kept))
-    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
-    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    done = {n: run.lowered[sch.func].with_attr(facts_of(sch, functions[n], work[n])) for n, sch in kernels.items()
+            if sch.func in run.lowered}
+    rest = IRModule({n: f for n, f in scheduled_.items() if n not in done})
+    done.update(lower_module(rest, passes).functions)  # alone: flat kernels do not fit the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in done.items()}
     made.update({n: entry.func for n, entry in entries.items()})
     stages.lowered = stages.tir.with_functions({**graph_functions(stages.tir), **{n: made[n] for n in functions}})
     stages.printed = {n: entry.kernel for n, entry in entries.items()}

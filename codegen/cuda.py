@@ -10,21 +10,20 @@ from ..ir.tir.stmt import BufferLoad, For
 from ..ir.transform.gpu.launch import BOUNDS
 from .c_expr import POSTFIX, CExpr, EmitError
 from .c_function import CPrinter, computed_with
-from .dialect import C
+from .dialect import C, spelled
 from .kernels import PRINTERS
 
 AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
-# float32 functions that CUDA has itself, to 2 ulp and better; others are those of the runtime for CPUs.
-OWN = {"exp": "expf", "log": "logf", "sqrt": "sqrtf", "tanh": "tanhf", "erf": "erff", "floor": "floorf",
-       "ceil": "ceilf", "round": "rintf"}
 
 CUDA = replace(
-    C, name="CUDA C", vectors={}, index="int64_t", math={**C.math, "float32": {**C.math["float32"], **OWN}},
+    C, name="CUDA C", vectors={}, index="int64_t",
+    math={**C.math, "float32": {**C.math["float32"], **spelled("cuda", "float32")}},
     headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
-             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h"},
+             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h",
+             "tma": "ingot_tma.h", "wgmma": "ingot_wgmma.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
-    memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8, unroll="#pragma unroll {count}", parallel=None,
-    collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
+    memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8,
+    unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
     barriers={**dict.fromkeys(("shared", "shared.dyn", "global"), "__syncthreads()"), "warp": "__syncwarp()"},
     reserved=frozenset("blockIdx threadIdx blockDim gridDim warpSize half dim3 float2 float3 float4 int2 int3 int4 "
                        "min max abs grid block shared stream arguments".split()), worker="", templates={})
@@ -63,6 +62,7 @@ class CudaExpr(CExpr):
     def _device_function(self, e):
         function = str(getattr(e.args[0], "value", e.args[0]))
         for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"),
+                              ("ingot_wgmma_m64", "wgmma"), ("ingot_wgmma", "tma"), ("ingot_fence_proxy", "tma"),
                               ("ingot_to_tf32", "mma"), ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)
@@ -124,7 +124,8 @@ class CudaPrinter(CPrinter):
         elif isinstance(value, Broadcast):
             function, of = "ingot_fill", self.expr.converted(value.value)
         else:
-            raise EmitError(f"{self.dialect.name} moves vectors, and computes with none; run VectorizeAccess first")
+            raise EmitError(f"{self.dialect.name} moves vectors, and computes with none: {store}; run VectorizeAccess "
+                            "first")
         self.expr.use("device")
         self.line(f"{function}<{lanes}>({', '.join([self.first(store), of, *zeros])});")
 

@@ -89,7 +89,7 @@ class Dialect:
         return self.vectors[dtype]
 
 
-def _spelled(kind, dtype):
+def spelled(kind, dtype):
     """{intrinsic: its spelling} of those that have one in a kind of target, for a dtype."""
     key = f"{kind} {dtype}"
     return {name: row.spellings[key] for name, row in ALL_INTRINSICS.items() if key in row.spellings}
@@ -99,7 +99,7 @@ def _spelled(kind, dtype):
 C = Dialect(
     name="C", types=C_TYPES, numbers=NUMBERS, bits=FLOAT_BITS, index="ingot_index",
     vectors={f"{d}x{n}": f"{short}x{n}" for d, short in (("float32", "f32"), ("int32", "i32")) for n in (4, 8, 16)},
-    math={dtype: _spelled("c", dtype) for dtype in ("float32", "float64", "int32")},
+    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32")},
     runtime="ingot_", headers={"vectors": "simd.h", "integer vectors": "simd_integer.h", "helpers": "ingot_math.h",
                                "libm": "math.h", "half": "ingot_half.h", "team": "ingot_team.h",
                                "packed": "ingot_module.h"},

@@ -68,7 +68,7 @@ class OpenCLFolder(CudaFolder):
 
     Printer = OpenCLProgramPrinter
     templates, suffix = "opencl/", ".c"
-    align = ALIGN
+    align, graphs = ALIGN, False
     stream = ("ingot_queue queue", "queue")
     words = {"api": "OpenCL", "own_code": "OpenCL's own code", "own_memory": "memory of clSVMAlloc",
              "lies": "in shared virtual memory"}
@@ -99,7 +99,7 @@ class OpenCLFolder(CudaFolder):
         kernels = [{"function": k.function, "comment": k.comment, "signature": k.signature, "body": k.body,
                     "tiles": k.tiles} for k in more["kernels"]]
         return super()._own("kernels.cl", file=more["file"].replace(".c", ".cl"), runtime=runtime, doubles=doubles,
-                            kernels=kernels, imports=[], system_headers=[], headers=[])
+                            kernels=kernels, imports=[], system_headers=[], headers=[], packed=[])
 
     def _context(self):
         context = super()._context()

@@ -197,10 +197,11 @@ class Folder:
         files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
                                 [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
         headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._own("example.c")
+        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
         files["selftest.c"] = self._own("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
         tools = self._tools(toolchain(self.m.target))
+        files.update(self._board(tools))
         files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
                                       headers=headers, **tools)
         files["CMakeLists.txt"] = self._own(
@@ -217,9 +218,16 @@ class Folder:
         """{file: text} of the runtime for the headers in use."""
         return runtime_files(used)
 
+    def _board(self, tools):
+        """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
+        board = tools.get("board")
+        family = f"board/{board.family}" if board and board.family else None
+        return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
-        return {"cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
+        return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
+                "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):

@@ -14,6 +14,29 @@ _COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 
 
 @dataclass(frozen=True)
+class Board:
+    """A board without a system that QEMU emulates: its command, and where programs lie, as (address, bytes) each.
+
+    code       of instructions and vectors
+    constants  of weights and other constant data; the same as code where flash has room for both
+    ram        of variables, the heap and the stack
+    hz         ticks of its timer in a second; under -icount shift=0 an instruction takes a nanosecond
+    family     of the templates of its startup code and linker script; "": the C library has both
+    link       flags that link a program for it
+    named      whether its startup code takes the first word of the command line for the program's name
+    """
+
+    emulator: tuple[str, ...]
+    code: tuple[int, int] = (0, 0)
+    constants: tuple[int, int] = (0, 0)
+    ram: tuple[int, int] = (0, 0)
+    hz: int = 0
+    family: str = ""
+    link: tuple[str, ...] = ()
+    named: bool = True
+
+
+@dataclass(frozen=True)
 class Toolchain:
     """How C is built and run for the target of the same name.
 
@@ -25,6 +48,7 @@ class Toolchain:
     runner      the command in front of a program where this machine is of another family
     cpus        what -mcpu=... of gcc and clang calls processors that the target is for
     made_for    what /proc/cpuinfo says of the only processors for which the target is the best one, beside its ISA
+    board       the Board that a target without a system runs on
     device_code what nvcc makes code for: devices ("sm_80"), and PTX for whichever follow ("compute_80"); (): a CPU
     """
 
@@ -39,6 +63,7 @@ class Toolchain:
     runner: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
     made_for: frozenset[str] = frozenset()
+    board: Board | None = None
     device_code: tuple[str, ...] = ()
 
 
@@ -49,6 +74,8 @@ def _linux(name, arch, cpu_flags, triple, emulator=(), **fields):
                      package=f"gcc-{triple.replace('_', '-')}", **fields)
 
 
+_V2 = _linux("x86-64-v2", "x86_64", ("-march=x86-64-v2",), "x86_64-linux-gnu", ("qemu-x86_64",),
+             cpus=tuple("x86-64-v2 nehalem westmere sandybridge ivybridge silvermont goldmont".split()))
 # gcc would put sums of a tile on the stack, beside what it takes out of the loops around it.
 _V3 = _linux("x86-64-v3", "x86_64", ("-march=x86-64-v3",), "x86_64-linux-gnu", ("qemu-x86_64", "-cpu", "max"),
              gcc_cflags=("-fno-predictive-commoning", "-fno-move-loop-invariants", "-fno-tree-coalesce-vars",
@@ -62,26 +89,86 @@ _V4_VNNI = replace(_V4, name="x86-64-v4-vnni", cflags=(*_V4.cflags, "-mavx512vnn
     "x86-64-v4-vnni cascadelake cooperlake".split()))
 _V4_VBMI = replace(_V4_VNNI, name="x86-64-v4-vbmi", cflags=(*_V4_VNNI.cflags, "-mavx512vbmi"), cpus=tuple(
     "x86-64-v4-vbmi icelake-client icelake-server tigerlake znver5".split()))
+
+
+# ---------------------------------------------------------------- boards
+
+_SEMIHOSTED = ("-nographic", "-monitor", "none", "-serial", "none", "-icount", "shift=0")
+_SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
+_MB = 1 << 20
+
+
+def _cortex(name, flags, machine, code, constants, ram, hz):
+    """A row for a Cortex-M under newlib, on a machine of QEMU's that has it, or a core that runs its instructions."""
+    emulator = ("qemu-system-arm", "-M", machine, *_SEMIHOSTED, *_SEMIHOSTING, "-kernel")
+    link = ("-nostartfiles", "--specs=rdimon.specs", "-T", "board.ld", "-Wl,--gc-sections")
+    return Toolchain(name, "cortex-m", (*_COMMON, "-mthumb", *flags, "-DINGOT_SIMD_SCALAR"), cc=("arm-none-eabi-gcc",),
+                     package="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm", runner=emulator, cpus=(name,),
+                     board=Board(emulator, code, constants, ram, hz, "cortex-m", link))
+
+
+def _rv32(name, abi):
+    """A row for a 32-bit RISC-V under picolibc, which has startup code and linker script."""
+    # Its C library writes to the console of semihosting, which is stderr unless a device has it.
+    emulator = ("qemu-system-riscv32", "-M", "virt", "-cpu", "rv32", "-bios", "none", *_SEMIHOSTED, "-chardev",
+                "stdio,id=console", "-semihosting-config", "enable=on,target=native,chardev=console", "-kernel")
+    cpu = (f"-march={name}", f"-mabi={abi}")
+    link = ("--oslib=semihost", "--crt0=semihost", "-Wl,--defsym=__flash=0x80000000",
+            "-Wl,--defsym=__flash_size=0x01000000", "-Wl,--defsym=__ram=0x81000000",
+            "-Wl,--defsym=__ram_size=0x02000000", "-Wl,--defsym=__stack_size=0x4000")
+    return Toolchain(name, "riscv32", (*_COMMON, *cpu, "--specs=picolibc.specs", "-DINGOT_SIMD_SCALAR"),
+                     cc=("riscv64-unknown-elf-gcc",), runner=emulator,
+                     package="gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc",
+                     board=Board(emulator, hz=10**9, link=link, named=False))
+
+
+_MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB)
+_AN505 = (0x10000000, 4 * _MB), (0x10000000, 4 * _MB), (0x80000000, 16 * _MB)
+_AN547 = (0x0, _MB // 2), (0x60000000, 32 * _MB), (0x62000000, 32 * _MB)
+_SP, _HARD = "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"
+_BOARDS = (
+    _cortex("cortex-m0plus", ("-mcpu=cortex-m0plus", "-mfloat-abi=soft"), "mps2-an385", *_MPS2, 25_000_000),
+    _cortex("cortex-m3", ("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385", *_MPS2, 25_000_000),
+    _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2, 25_000_000),
+    _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2, 25_000_000),
+    _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505, 20_000_000),
+    _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547, 32_000_000),
+    # Compilers know the name from gcc 13 on; QEMU has no such board.
+    _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547,
+            32_000_000),
+    _rv32("rv32imc", "ilp32"),
+    _rv32("rv32imafc", "ilp32f"),
+)
 TOOLCHAINS = {row.name: row for row in (
-    _V3, _V4, _V4_VNNI, _V4_VBMI,
+    _V2, _V3, _V4, _V4_VNNI, _V4_VBMI,
     # Compilers: gcc 11, clang 12.
     replace(_V3, name="x86-64-v3-vnni", cflags=(*_V3.cflags, "-mavxvnni"),
             cpus=("x86-64-v3-vnni", "alderlake", "arrowlake", "meteorlake")),
-    replace(_V4_VBMI, name="x86-64-v4-zen4", cflags=(*_V4_VBMI.cflags, "-mavx512vbmi2"), cpus=("x86-64-v4-zen4", "znver4"),
+    replace(_V4_VBMI, name="x86-64-v4-zen4", cflags=(*_V4_VBMI.cflags, "-mavx512vbmi2"),
+            cpus=("x86-64-v4-zen4", "znver4"),
             made_for=frozenset({"AuthenticAMD", "family 25"})),
     # Compilers: gcc 11, clang 12.
     replace(_V4_VBMI, name="x86-64-v4-amx", cflags=(*_V4_VBMI.cflags, "-mamx-tile", "-mamx-int8"),
             cpus=tuple("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split())),
     _linux("aarch64-linux-gnu", "aarch64", ("-march=armv8-a",), "aarch64-linux-gnu", ("qemu-aarch64",)),
     _linux("aarch64-dotprod", "aarch64", ("-march=armv8.2-a+dotprod",), "aarch64-linux-gnu",
-           ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a55", "cortex-a75", "cortex-a76", "cortex-a78")),
+           ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a55", "cortex-a75", "cortex-a78")),
     _linux("aarch64-i8mm", "aarch64", ("-march=armv8.2-a+dotprod+i8mm",), "aarch64-linux-gnu",
            ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a510", "cortex-a710", "neoverse-n2", "neoverse-v1")),
     _linux("aarch64-neoverse-n1", "aarch64", ("-mcpu=neoverse-n1",), "aarch64-linux-gnu", ("qemu-aarch64",),
            cpus=("neoverse-n1",), made_for=frozenset({"part 0xd0c"})),
     _linux("armv7-linux-gnueabihf", "armv7l", ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
            "arm-linux-gnueabihf", ("qemu-arm",)),
+    *(_linux(f"aarch64-{cpu}", "aarch64", (f"-mcpu={cpu}",), "aarch64-linux-gnu", ("qemu-aarch64",), cpus=(cpu,),
+             made_for=frozenset({f"part {part}"}))
+      for cpu, part in (("cortex-a53", "0xd03"), ("cortex-a72", "0xd08"), ("cortex-a76", "0xd0b"))),
+    _linux("armv7-vfpv3-linux-gnueabihf", "armv7l",
+           ("-march=armv7-a", "-mfpu=vfpv3-d16", "-mfloat-abi=hard", "-DINGOT_SIMD_SCALAR"), "arm-linux-gnueabihf",
+           ("qemu-arm",)),
+    _linux("riscv64-linux-gnu", "riscv64", ("-march=rv64gc", "-mabi=lp64d", "-DINGOT_SIMD_SCALAR"),
+           "riscv64-linux-gnu", ("qemu-riscv64",)),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
+    *_BOARDS,
     Toolchain("c", "any", (*_COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),

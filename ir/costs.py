@@ -182,12 +182,23 @@ MODELS = {
     "threads.least_rows": Cost(4, "rows", XEON),  # that threads divide where there is nothing else to share
     "threads.few_rows": Cost(32, "rows", XEON),  # of fewer, a thread that has one more counts
 }
+# Cores that begin one instruction a cycle, a float each, and read memory without a cache: Cortex-M4's data sheet.
+SCALAR = {
+    "multiply_adds": Cost(1, "vectors/cycle", DATA_SHEET),
+    "loads": Cost(1, "vectors/cycle", DATA_SHEET),
+    "issue": Cost(1, "instructions/cycle", DATA_SHEET),
+    "fma_latency": Cost(3, "cycles", DATA_SHEET),
+    "tile.load": Cost(1, "cycles/load", DATA_SHEET),
+    "tile.packed": Cost(1, "loads/vector", DATA_SHEET),
+    "columns.across": Cost(1, "loads/vector", DATA_SHEET),
+}
 # Terms of models of kernels on GPUs, from data sheets of an A100.
 GPU = {
     "gpu.processors": Cost(108, "multiprocessors", DATA_SHEET),
     "gpu.threads": Cost(2048, "threads/multiprocessor", DATA_SHEET),
     "gpu.block_threads": Cost(256, "threads/block", ESTIMATE),  # of kernels that do not depend on it
     "gpu.load": Cost(8, "cycles/element", ESTIMATE),  # of a thread, where others hide what it waits for
+    "gpu.bytes": Cost(10, "bytes/cycle", ESTIMATE),  # of global memory that a multiprocessor reads
     "gpu.shuffle": Cost(25, "cycles", ESTIMATE),
     "gpu.barrier": Cost(30, "cycles", ESTIMATE),
 }

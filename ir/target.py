@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .costs import BASE, Table
+from .costs import BASE, SCALAR, Table
 from .measured import MEASURED
 
 BYTE_ORDERS = ("little", "big")
@@ -214,6 +214,11 @@ class Target(metaclass=_Named):
         return self._float32.lanes
 
     @cached_property
+    def has_tiles(self):
+        """Whether registers hold tiles of sums: how many there are is known."""
+        return "float32" in self.vectors
+
+    @cached_property
     def registers(self):
         return self._float32.registers
 
@@ -252,22 +257,29 @@ class Target(metaclass=_Named):
         return self.cost("l3_bytes")
 
 
-def _row(name, parent=None, isa=(), vector=None, **fields):
-    """A row that has the costs of BASE, or of its parent, and its own (measured.py). vector: of float32."""
+def _row(name, parent=None, isa=(), vector=None, costs=None, **fields):
+    """A row that has the costs of BASE, or of its parent, further ones and its own (measured.py). vector: of
+    float32."""
     if vector is not None:
         fields["vectors"] = Table({"float32": vector})
-    return (parent or Target(name, costs=BASE)).derive(name, isa=isa, costs=MEASURED.get(name), **fields)
+    costs = {**(costs or {}), **MEASURED.get(name, {})}
+    return (parent or Target(name, costs=BASE)).derive(name, isa=isa, costs=costs, **fields)
 
 
 # x86-64's rows are the levels of its psABI, and processors that are faster with code of their own.
+_V2 = _row("x86-64-v2", isa="cx16 popcnt sse4_1 sse4_2 ssse3".split(), vector=Vector(4, 16, accumulators=9))
 _V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
 _V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
 _V4_VNNI = _row("x86-64-v4-vnni", _V4, isa={"avx512_vnni"})
 _V4_VBMI = _row("x86-64-v4-vbmi", _V4_VNNI, isa={"avx512vbmi"})
 # Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
+_ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
+# FPUs without vectors: gcc 12 keeps 20 sums in 32 registers beside their operands at -O2, -Os and -O3, spills with 24.
+_SCALARS = Vector(1, 32, accumulators=20)
+_BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
 _ROWS = (
-    _V3, _V4,
+    _V2, _V3, _V4,
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
     _row("x86-64-v3-vnni", _V3, isa={"avx_vnni"}),
     _V4_VNNI,
@@ -280,10 +292,20 @@ _ROWS = (
     _AARCH64,
     _row("aarch64-dotprod", _AARCH64, isa={"asimddp"}),
     _row("aarch64-i8mm", _AARCH64, isa={"asimddp", "i8mm"}),
-    _row("aarch64-neoverse-n1", _AARCH64, isa="asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()),
+    _row("aarch64-neoverse-n1", _AARCH64, isa=_ARMV8_2),
+    _row("aarch64-cortex-a53", _AARCH64, isa={"crc32"}),
+    _row("aarch64-cortex-a72", _AARCH64, isa={"crc32"}),
+    _row("aarch64-cortex-a76", _AARCH64, isa=_ARMV8_2),
     _row("armv7-linux-gnueabihf", isa={"neon", "vfpv4"}, vector=Vector(4, 16, accumulators=9)),
     _row("s390x-linux-gnu", byte_order="big"),
-    _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine, small ones too
+    _row("riscv64-linux-gnu", vector=_SCALARS, costs=SCALAR),
+    _row("armv7-vfpv3-linux-gnueabihf", isa={"vfpv3"}, vector=_SCALARS, costs=SCALAR),
+    # Microcontrollers, by what computes floats: nothing, an FPU, vectors that only compilers make.
+    *(_row(name, **_BOARD) for name in ("cortex-m0plus", "cortex-m3", "rv32imc")),
+    *(_row(name, isa=isa, vector=_SCALARS, **_BOARD) for name, isa in (
+        ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
+        ("cortex-m85", {"dsp", "mve"}), ("rv32imafc", ()))),
+    _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 
 # GPUs. A block of OpenCL's may have fewer threads and less memory than one of CUDA's: what every device has.

@@ -1,8 +1,8 @@
 /* ingot.c: the functions of ingot.h. Constant data only.
  *
  * Every library holds them. They are weak: of several libraries in one program any may serve, for what a code means
- * never changes. */
-#if defined(__GNUC__)
+ * never changes. Not in Windows' format, where no archive would give a weak function. */
+#if defined(__GNUC__) && (defined(__ELF__) || defined(__APPLE__))
 #define INGOT_COMMON __attribute__((weak))
 #endif
 #include "ingot.h"

@@ -7,11 +7,15 @@
  * [[ stamp ]]
  */
 [% block headers %]
+[% if not board %]
 #define _POSIX_C_SOURCE 199309L
+[% endif %]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+[% if not board %]
 #include <time.h>
+[% endif %]
 
 [% endblock %]
 #include "[[ name ]].h"
@@ -29,12 +33,32 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
 }
 
 [% block timing %]
+[% if board and board.family %]
+double board_seconds(void); /* board.c */
+static double now(void) { return board_seconds(); }
+[% elif board %]
+/* The cycles of a core, a thousand million a second: instructions under QEMU's -icount shift=0. */
 static double now(void)
 {
+    uint32_t high, low, again;
+    do {
+        __asm__ volatile(".option push\n\t.option arch, +zicsr\n\trdcycleh %0\n\trdcycle %1\n\trdcycleh %2\n\t"
+                         ".option pop" : "=r"(high), "=r"(low), "=r"(again));
+    } while (high != again);
+    return ((double)high * 4294967296.0 + (double)low) * 1e-9;
+}
+[% else %]
+static double now(void)
+{
+#if defined(__unix__) || defined(__APPLE__)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#else
+    return (double)clock() / CLOCKS_PER_SEC;
+#endif
 }
+[% endif %]
 
 #if defined(INGOT_PROFILE)
 /* Times of kernel calls: the hook is called before each of them, and after the last one. */

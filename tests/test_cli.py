@@ -30,7 +30,7 @@ def calls(monkeypatch, tmp_path):
 
     def fake_compile(model, **options):
         made.append(options)
-        return CompiledLibrary(SampleNetwork(threads=options["threads"]))
+        return CompiledLibrary(SampleNetwork(threads=options["threads"] or "openmp"))
 
     monkeypatch.setattr(ingot, "compile", fake_compile)
     return made
@@ -131,7 +131,7 @@ def test_what_is_recorded(calls, tmp_path, capsys, option, value):
 
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
-    assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
+    assert calls == [{"target": "host", "threads": None, "weights": None, "name": None, "opt_level": 2,
                       "dims": {}, "bounds": {}, "aliases": {}, "shapes": {}, "accuracy": None, "algorithms": None,
                       "schedules": None, "stack_limit": None, "byte_order": None, "dtype": "float32"}]
 

@@ -299,6 +299,25 @@ def join_reduced_parts(an, form, atom):
     return None
 
 
+def join_remainders(an, form, atom):
+    """k * (x % d) + k * d * (y // d % m) = k * (y % (d * m)), where y is x but for multiples of d"""
+    num, den = atom.parts
+    k = form.terms[atom]
+    if not _positive_constant(den):
+        return None
+    for other, scale in form.terms.items():
+        whole = _lone(other.parts[0]) if other.kind == MOD and scale == k * den.const else None
+        if whole is None or whole.kind != DIV or other.parts[0].const or whole.parts[1].key != den.key or not (
+                _positive_constant(other.parts[1])):
+            continue
+        gap = combine(whole.parts[0], num, -1)
+        size = den.const * other.parts[1].const
+        if size <= atom.dtype.max_value() and all(n % den.const == 0 for n in (*gap.terms.values(), gap.const)):
+            rest = floormod(an, whole.parts[0], constant(size), atom.dtype)
+            return _exchange(form, ((atom, k), (other, scale)), (rest, k))
+    return None
+
+
 def join_to_quotient(an, form, atom):
     """k * x - k * (x % d) = k * d * (x // d)"""
     num, den = atom.parts
@@ -320,7 +339,7 @@ def join_to_remainder(an, form, atom):
     return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
 
 
-JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_to_quotient), DIV: (join_to_remainder,)}
+JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_remainders, join_to_quotient), DIV: (join_to_remainder,)}
 
 
 def _holds(terms, part, factor):

@@ -87,11 +87,15 @@ def _constant(value, dtype):
 
 
 SIGNATURES = {name: f"{name}: {_OWN.get(name) or _parameters(spec)}" for name, spec in op_table.OPS.items()}
+SIGNATURES["nn.dense"] = "nn.dense: data weight out_dtype"
+# As the first scripts for Relax call them.
+SIGNATURES |= {"dense": SIGNATURES["nn.dense"], "relu": SIGNATURES["nn.relu"], "softmax": SIGNATURES["nn.softmax"]}
 SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
 _COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
 _namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
 call, names = _namespace.call, _namespace.names
 provides("graph_operator")(call)
+provides("made_of_several")(lambda: _COMPOSITES)
 __all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
 
 

@@ -170,6 +170,8 @@ def device_op(name, *args):
 def reinterpret(dtype, value):
     """The number of `dtype` that has the bits of `value`. TypeError when they have not as many."""
     value, dtype = as_expr(value), DataType(dtype)
+    if dtype == "handle" and value.dtype in ("uint64", "int64"):  # an address
+        return Call(dtype, "tir.reinterpret", (value,))
     if "handle" in (dtype, value.dtype) or (value.dtype.bits, value.dtype.lanes) != (dtype.bits, dtype.lanes):
         raise TypeError(f"reinterpret takes a number of as many bits as the result: {value.dtype} is not {dtype}")
     return value if value.dtype == dtype else Call(dtype, "tir.reinterpret", (value,))

@@ -46,10 +46,11 @@ class Intrinsic:
     integers: int = 0
 
 
-def _c(name=None, runtime=None):
-    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32."""
+def _c(name=None, runtime=None, cuda=None):
+    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32; cuda: CUDA's
+    own, where it is as exact, to 2 ulp and better."""
     own = {"c float32": f"{name}f", "c float64": name} if name else {}
-    return {**own, "c float32": runtime} if runtime else own
+    return {**own, **({"c float32": runtime} if runtime else {}), **({"cuda float32": cuda} if cuda else {})}
 
 
 # ---------------------------------------------------------------- evaluation
@@ -156,19 +157,20 @@ def _libm(name, numpy, arity=1, c=None, **fields):
 
 # Of floats. Errors of those of ingot_math.h are measured by tests/runtime_c/test_simd.py.
 INTRINSICS = _rows(
-    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf"), None, True, is_costly=True, ulp=1.1, operator=True),
-    Intrinsic("log", np.log, 1, _c("log", "ingot_logf"), None, True, is_costly=True, ulp=1, operator=True),
-    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
-    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf"), None, True, is_costly=True, ulp=1.9, operator=True),
-    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff"), None, True, is_costly=True, ulp=1.4, operator=True),
+    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf", "expf"), None, True, is_costly=True, ulp=1.1, operator=True),
+    Intrinsic("log", np.log, 1, _c("log", "ingot_logf", "logf"), None, True, is_costly=True, ulp=1, operator=True),
+    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf", "sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
+    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf", "tanhf"), None, True, is_costly=True, ulp=1.9,
+              operator=True),
+    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff", "erff"), None, True, is_costly=True, ulp=1.4, operator=True),
     Intrinsic("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 1, {
         "c float32": "ingot_sigmoidf", "c float64": "1.0 / (1.0 + exp(-{}))"}, None, True, is_costly=True, ulp=2),
     Intrinsic("silu", lambda x: x / (1 + np.exp(-x)), 1, _c(runtime="ingot_siluf"),
               lambda x: Mul(x, _call("sigmoid", x)), True, is_costly=True, ulp=2.8),
     Intrinsic("gelu", _gelu, 1, _c(runtime="ingot_geluf"), _expanded_gelu, True, is_costly=True),
-    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf"), None, True, 1, operator=True),
-    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf"), None, True, 1, operator=True),
-    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf"), None, True, 1, operator=True),
+    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf", "floorf"), None, True, 1, operator=True),
+    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf", "ceilf"), None, True, 1, operator=True),
+    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf", "rintf"), None, True, 1, operator=True),
     _libm("trunc", np.trunc, cost=1, operator=True),
     Intrinsic("abs", np.abs, 1, _c("fabs"), None, True, 1),
     *(_libm(name, getattr(np, function), operator=True) for name, function in (

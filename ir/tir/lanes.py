@@ -9,10 +9,18 @@ from ..expr import (And, Call, Cast, FloatImm, IntImm, Ramp, Range, Select, Var,
 from ..node import Node, collect
 from .buffer import row_major_strides
 from .stmt import BufferLoad
+from .stored import ATTRIBUTE as STORED
 
 BYTES = (16, 8)  # of one access to the memory of a device
 ALIGN = 16       # bytes that the address of a buffer is a multiple of, where nothing says otherwise:
 ALIGNMENTS = "alignments"  # attribute of a function, {position among its buffers: bytes}
+
+
+def weak_alignments(func):
+    """{id of a buffer: bytes that its address is a multiple of} of the parameters of a function that lie at no multiple
+    of ALIGN; 1 of what is stored in another form than it is computed in, where neighbours are none."""
+    weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
+    return weak | {id(func.buffers[n]): 1 for n, form in enumerate(func.attrs.get(STORED) or ()) if form}
 
 
 class Lanes:
@@ -41,7 +49,8 @@ class Lanes:
         not on a multiple of all of them."""
         buffer = access.buffer
         size = self.lanes * buffer.dtype.bytes
-        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or self.weak.get(id(buffer), ALIGN) % size:
+        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or (
+                self.weak.get(id(buffer), ALIGN) % size):
             return None
         if any(isinstance(i, Ramp) for i in access.indices):
             return None
@@ -81,9 +90,9 @@ class Lanes:
         return gcd(known.coeff, known.base) % self.lanes == 0
 
 
-def moves_together(block, var, lanes):
+def moves_together(block, var, lanes, weak=None):
     """Whether a block copies so many neighbours at once in iterations of one of its iterators, whose extent is a
-    multiple of them: a load, be it where a condition holds."""
+    multiple of them: a load, be it where a condition holds. weak: as weak_alignments finds it."""
     an = Analyzer()
     for iv in block.iter_vars:
         an.bind(iv.var, iv.dom)
@@ -92,25 +101,25 @@ def moves_together(block, var, lanes):
         return False
     several = Var(f"{var.name}_0", var.dtype)
     an.bind(several, Range(const(0, var.dtype), const(extent.value // lanes, var.dtype)))
-    return Lanes(an, var, several * lanes, lanes).moves(block.body.value)
+    return Lanes(an, var, several * lanes, lanes, weak).moves(block.body.value)
 
 
-def lanes_of(store, loops, an=None):
+def lanes_of(store, loops, an=None, weak=None):
     """How many neighbours a store moves at once, at most, in iterations of nested loops as one, (variable, extent)
-    each, outermost first: all that it reads and that differs between these lies in a row, as does what it writes, unless
-    they add up to one element. 1 where it does not, or their number is no multiple."""
+    each, outermost first: all that it reads and that differs between these lies in a row, as does what it writes,
+    unless they add up to one element. 1 where it does not, or their number is no multiple. an, weak: as in Lanes."""
     if not loops or not all(isinstance(extent, IntImm) for _, extent in loops):
         return 1
     count = prod(extent.value for _, extent in loops)
     for lanes in (16, 8, 4, 2):
-        if count and count % lanes == 0 and _moves(store, loops, count, lanes, an.copy() if an else Analyzer()):
+        if count and count % lanes == 0 and _moves(store, loops, count, lanes, an.copy() if an else Analyzer(), weak):
             return lanes
     return 1
 
 
-def _moves(store, loops, count, lanes, an):
+def _moves(store, loops, count, lanes, an, weak):
     dtype = loops[-1][0].dtype
-    several, v, digits, rest = Var("several", dtype), Var("v", dtype), {}, None
+    several, v, digits = Var("several", dtype), Var("v", dtype), {}
     an.bind(several, Range(const(0, dtype), const(count // lanes, dtype)))
     rest = v
     for var, extent in reversed(loops):
@@ -118,7 +127,7 @@ def _moves(store, loops, count, lanes, an):
         rest = rest // extent
     digits[loops[0][0]] = cast(v // const(count // loops[0][1].value, dtype), loops[0][0].dtype)
     store = substitute(store, digits)
-    found = Lanes(an, v, several * lanes, lanes)
+    found = Lanes(an, v, several * lanes, lanes, weak)
     writes = found.varies(store.indices)
     if writes and found.ramp(store) is None:
         return False
@@ -168,4 +177,5 @@ def is_choice(value):
         and copysign(1, value.args[2].value) > 0)
 
 
-__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "lanes_of", "loads_of", "moves_together"]
+__all__ = ["ALIGN", "ALIGNMENTS", "BYTES", "Lanes", "flat_index", "is_choice", "lanes_of", "loads_of",
+           "moves_together", "weak_alignments"]

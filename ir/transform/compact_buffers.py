@@ -11,8 +11,8 @@ from ..expr import IntImm, Range, Var, as_expr, const, is_const_int, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, ForKind
+from ..tir.storage_align import aligned_strides, alignments
 from .gpu.touched import extremes
-from .storage_align import aligned_strides, alignments
 
 
 def compact_buffers(func):

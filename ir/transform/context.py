@@ -9,6 +9,7 @@ import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import update_wrapper
+from importlib import import_module
 
 from ..module import IRModule
 from ..relax.expr import Function
@@ -119,6 +120,8 @@ class PassContext:
         self.config = {}
         for key, value in dict(config or {}).items():
             if key not in CONFIG:
+                _load_passes()
+            if key not in CONFIG:
                 raise ValueError(f"unknown config option {key!r}; known: {', '.join(sorted(CONFIG))}")
             self.config[key] = CONFIG[key](value)
         self._entered = []
@@ -137,11 +140,13 @@ class PassContext:
     @staticmethod
     def list_configs():
         """The settings that `config` may have."""
+        _load_passes()
         return sorted(CONFIG)
 
     @staticmethod
     def lookup(name):
         """The pass registered under a name, with its defaults."""
+        _load_passes()
         if name not in PassContext.known:
             raise ValueError(f"unknown pass {name!r}; known: {', '.join(sorted(PassContext.known))}")
         return PassContext.known[name]()
@@ -196,6 +201,11 @@ class PassContext:
     def after(self, mod, info):
         for i in self.instruments:
             i.run_after_pass(mod, info)
+
+
+def _load_passes():
+    """Let the pass table register its passes and settings, which a script may ask for before it uses one."""
+    import_module(f"{__package__}.pass_table")
 
 
 def _names(what, names):

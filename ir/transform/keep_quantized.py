@@ -71,8 +71,12 @@ class _KeepQuantized(GraphRewriter):
         made = self.definition.get(id(value))
         if not is_operator(made):
             return None
-        arrays = [self._array(a) for a in made.args]
-        return None if any(a is None for a in arrays) else op_table.get(made.op).evaluate(arrays, made.attrs)
+        arrays = []
+        for a in made.args:  # no further than to the first that depends on more: what is behind may be the whole network
+            if (array := self._array(a)) is None:
+                return None
+            arrays.append(array)
+        return op_table.get(made.op).evaluate(arrays, made.attrs)
 
     # ------------------------------------------------------------ products of integers
 

@@ -112,11 +112,11 @@ class _PackWeights(GraphRewriter):
     def call(self, binding, call):
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
-        if self.lanes > 1 and call.op == "matmul":
+        if self.target.has_tiles and call.op == "matmul":
             return self._matmul(binding, call)
         if self.lanes > 1 and call.op == "matmul_quantized":
             return self._quantized(call)
-        if self.lanes > 1 and call.op in _STEPS:
+        if self.target.has_tiles and call.op in _STEPS:
             return self._steps(call)
         return call
 

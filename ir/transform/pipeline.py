@@ -19,8 +19,8 @@ _GRAPH = (
     "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
-_GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
-    "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding", "PackWeights"))
+_GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
+    "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
 HALVES = ("float16", "bfloat16")  # what tensor cores multiply
 CHANNELS = 8  # of those in a block
 ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
@@ -42,6 +42,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
              "ConvertLayout": [CHANNELS, 0, HALVES] if cores else [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
     left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
+    left_out |= set() if "sm_90a" in target.isa else {"TransposeWeights"}
     names = [n for n in names if n not in left_out]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
@@ -74,12 +75,13 @@ _LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubex
 _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "LowerWarpMemory", "InferFragment", "LowerDeviceOps",
-    "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse",
-    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored",
-    "NarrowDataType",
-    "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "InjectPermutedLayout",
+    "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
+    "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
+    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
+    "LiftWorkspace", "LoadStored",
+    "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
@@ -106,7 +108,8 @@ def pipeline_for(target, network=None):
     if kind not in _LISTS:
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
-             "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
+             "InjectSoftwarePipeline": {"is_async": kind == "cuda"},
+             "LowerThreadAllreduce": {"active": False, "shuffles": kind == "cuda"}}
     if kind == "opencl":  # which knows no warps
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind == "c" and network:

@@ -66,6 +66,13 @@ template <class T> INGOT_DEVICE void ingot_fragment_store(T *p, const T *f, int 
     }
 }
 
+/* The second operand of two products by mma.m16n8k32, of bytes: 16 of a tile of 32 x 16. */
+template <class T> INGOT_DEVICE void ingot_fragment_load_bytes_b(T *f, const T *p, int ld)
+{
+    const int g = ingot_fragment_lane() / 4, t = ingot_fragment_lane() % 4;
+    for (int e = 0; e < 16; ++e) f[e] = p[(e % 8 / 4 * 16 + t * 4 + e % 4) * ld + e / 8 * 8 + g];
+}
+
 template <class T, class U> INGOT_DEVICE void ingot_fragment_fill(T *f, U value)
 {
     for (int e = 0; e < 8; ++e) f[e] = (T)value;

@@ -8,13 +8,32 @@ from ingot.codegen.target import Target, TargetError, host_name
 from ingot.codegen.toolchain import find_compiler, missing_tools
 from ingot.codegen.toolchains import is_supported_here, toolchain
 
+V2 = frozenset("cx16 popcnt sse4_1 sse4_2 ssse3".split())
 V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 VNNI = V4 | {"avx512_vnni"}
 VBMI = VNNI | {"avx512vbmi"}
 ZEN4 = VBMI | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
 N1 = frozenset("asimd asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()) | {"part 0xd0c"}
+LANES = {  # of every row, in order
+    "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "x86-64-v3-vnni": 8, "x86-64-v4-vnni": 16, "x86-64-v4-vbmi": 16,
+    "x86-64-v4-zen4": 16, "x86-64-v4-amx": 16, "aarch64-linux-gnu": 4, "aarch64-dotprod": 4, "aarch64-i8mm": 4,
+    "aarch64-neoverse-n1": 4, "aarch64-cortex-a53": 4, "aarch64-cortex-a72": 4, "aarch64-cortex-a76": 4,
+    "armv7-linux-gnueabihf": 4, "s390x-linux-gnu": 1, "riscv64-linux-gnu": 1, "armv7-vfpv3-linux-gnueabihf": 1,
+    "cortex-m0plus": 1, "cortex-m3": 1, "rv32imc": 1, "cortex-m4f": 1, "cortex-m7": 1, "cortex-m33": 1,
+    "cortex-m55": 1, "cortex-m85": 1, "rv32imafc": 1, "c": 1, "cuda-sm_80": 4, "cuda-sm_90a": 4, "cuda": 4,
+    "opencl": 4}
 MACROS = {
+    "x86-64-v2": {"__SSE4_2__", "__POPCNT__"},
+    "aarch64-cortex-a53": {"__ARM_NEON"},
+    "aarch64-cortex-a76": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
+    "riscv64-linux-gnu": {"__riscv_float_abi_double"},
+    "armv7-vfpv3-linux-gnueabihf": {"__ARM_FP", "INGOT_SIMD_SCALAR"},
+    "cortex-m0plus": {"__ARM_ARCH_6M__"},
+    "cortex-m4f": {"__ARM_FP", "__ARM_FEATURE_DSP"},
+    "cortex-m55": {"__ARM_FEATURE_MVE"},
+    "rv32imc": {"__riscv_float_abi_soft"},
+    "rv32imafc": {"__riscv_float_abi_single"},
     "x86-64-v3": {"__AVX2__", "__FMA__"},
     "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
     "x86-64-v3-vnni": {"__AVX2__", "__AVXVNNI__"},
@@ -33,12 +52,9 @@ MACROS = {
 
 
 def test_names():
-    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-vbmi",
-                              "x86-64-v4-zen4", "x86-64-v4-amx", "aarch64-linux-gnu", "aarch64-dotprod", "aarch64-i8mm",
-                              "aarch64-neoverse-n1", "armv7-linux-gnueabihf",
-                              "s390x-linux-gnu", "c", "cuda-sm_80", "cuda-sm_90a", "cuda", "opencl")
-    assert [Target.get(name).lanes for name in Target.names()[1:15]] == [8, 16, 8, 16, 16, 16, 16, 4, 4, 4, 4, 4, 1, 1]
-    assert [str(Target.get(name).kind) for name in Target.names()[15:]] == ["cuda"] * 3 + ["opencl"]
+    assert Target.names() == ("host", *LANES)
+    assert {name: Target.get(name).lanes for name in LANES} == LANES
+    assert [str(Target.get(name).kind) for name in [*LANES][-4:]] == ["cuda"] * 3 + ["opencl"]
     assert str(Target.get("c")) == "c"
 
 
@@ -52,7 +68,7 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
     ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4-vbmi"),
     ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
     ("llvm -mcpu=sapphirerapids", "x86-64-v4-amx"),
-    ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-linux-gnu"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-cortex-a72"),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "aarch64-neoverse-n1"), ("llvm -keys=cpu", "host"),
     ("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon", "armv7-linux-gnueabihf"),
     ("llvm -mcpu=native -mtriple=x86_64-linux-gnu", "host"),
@@ -75,7 +91,7 @@ def test_strings_that_are_refused(text, message):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(TargetError, match=r"unknown target 'sparc'; known: host, x86-64-v3, .*, opencl$"):
+    with pytest.raises(TargetError, match=r"unknown target 'sparc'; known: host, x86-64-v2, .*, opencl$"):
         Target.get("sparc")
 
 
@@ -88,11 +104,13 @@ def test_unknown_name_lists_the_known_ones():
     ("x86_64", ZEN4 - {"avx512_vnni"}, "x86-64-v4"),
     ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"),
     ("x86_64", V3 - {"fma"}, "c"),
+    ("x86_64", V2, "x86-64-v2"), ("aarch64", frozenset({"crc32", "part 0xd08"}), "aarch64-cortex-a72"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("aarch64", N1, "aarch64-neoverse-n1"),
     ("aarch64", N1 - {"part 0xd0c"}, "aarch64-dotprod"), ("aarch64", N1 | {"i8mm"}, "aarch64-neoverse-n1"),
     ("aarch64", frozenset({"asimddp", "i8mm"}), "aarch64-i8mm"),
     ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
-    ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"), ("s390x", frozenset(), "s390x-linux-gnu"),
+    ("armv7l", frozenset({"vfpv3"}), "armv7-vfpv3-linux-gnueabihf"), ("armv7l", frozenset(), "c"),
+    ("riscv64", frozenset(), "riscv64-linux-gnu"), ("s390x", frozenset(), "s390x-linux-gnu"),
 ])
 def test_host(machine, flags, name):
     assert host_name(machine, flags) == name

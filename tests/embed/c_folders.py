@@ -49,6 +49,11 @@ def need_compiler(compiler, *flags):
         pytest.skip(f"{compiler} {' '.join(flags)} does not build programs here")
 
 
+def copy(folder, tmp_path):
+    """A copy of a folder, to build in."""
+    return shutil.copytree(folder, tmp_path / folder.name)
+
+
 def c_sources(folder):
     return sorted(path.name for path in folder.glob("*.c"))
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from c_folders import build, need, need_compiler, run, selftest_sources
+from c_folders import copy, build, need, need_compiler, run, selftest_sources
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
 from ingot.codegen.toolchains import toolchain
@@ -19,10 +19,6 @@ def environment():
     """The environment without what would reach the folder's Makefile from the one that runs the tests."""
     ours = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS")
     return {key: value for key, value in os.environ.items() if key not in ours}
-
-
-def copy(folder, tmp_path):
-    return shutil.copytree(folder, tmp_path / folder.name)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)

@@ -32,23 +32,30 @@ MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingo
                    r"|ingot_tma|ingot_wgmma|CAS|atomic")
 BARRIER = re.compile(r"(?<![\w:])(__syncthreads|__syncwarp)\(\w*\);")
 SHARED = re.compile(r"(?<!extern )\b__shared__\s+([^;]+);")
-SIZED = re.compile(r"(\w+) (\w+)\[([^\]]*)\]")
-WIDTH = re.compile(r"(?:float|bfloat|u?int)(8|16|32|64)(?:_\w+)?$|bool$")  # dtypes whose elements are whole bytes
 
 
-def translate(text, name="kernels.cu"):
-    """Kernels as C++: each with a section for its static shared memory, numbers for its barriers, and all of them known
-    to the runtime. Raises nothing: what it does not know stays as it is."""
+def barriers(text, first=0):
+    """{kernel: the numbers of its barriers}, as translate gives them."""
+    heads, found = [*KERNEL.finditer(text)], {}
+    for head, end in zip(heads, [*(h.start() for h in heads[1:]), len(text)]):
+        found[head[2]] = range(first, first + len(BARRIER.findall(text[head.start():end])))
+        first = found[head[2]].stop
+    return found
+
+
+def translate(text, name="kernels.cu", first=0, sizes=None):
+    """Kernels as C++: each with a section for its static shared memory, numbers for its barriers from `first` on, and
+    all of them known to the runtime. sizes: see sizes_of. Raises nothing: what it does not know stays as it is."""
     heads = [*KERNEL.finditer(text)]
     starts = [h.start() for h in heads]
-    parts, ends, numbers = [f'#line 1 "{name}"\n', text[:starts[0]] if heads else text], [], itertools.count()
+    parts, ends, numbers = [f'#line 1 "{name}"\n', text[:starts[0]] if heads else text], [], itertools.count(first)
     for head, after in zip(heads, [*starts[1:], len(text)]):
         bounds, kernel = head.groups()
         body = text[head.start():after]
         own = body.split("\n}\n")[0]
         body = SHARED.sub(lambda m: _shared(m[1], f"emu_shared_{kernel}"), body)
         parts.append(BARRIER.sub(lambda m: f"EMU_BARRIER({next(numbers)}, {m[0][:-1]});", body))
-        extents, count = _extents(text[:head.start()], text[head.end():], kernel)
+        extents, count = _extents(text[head.end():], kernel, (sizes or {}).get(kernel, ()))
         ends += [extents, f'EMU_KERNEL({kernel}, {kernel}, {bounds or 0}, "", {"false" if MEETS.search(own) else "true"}, '
                  f'emu_extents_{kernel}, {count})']
     return "".join(parts) + "\n" + "\n".join(ends + [*map(_wgmma, wgmma_calls(text))]) + "\n"
@@ -72,24 +79,33 @@ def _shared(text, section):
         [first, *(base + other for other in others)], names))
 
 
-def _extents(before, after, kernel):
-    """(the function that tells how large the arrays of a kernel are, as the comment above it says; how many pointers
-    it has)."""
-    comment = before.rpartition("/*")[2] if before.rstrip().endswith("*/") else ""
-    shapes = {m[1]: m for m in SIZED.finditer(re.sub(r"\s+\* +", " ", comment))}
+def sizes_of(model):
+    """{kernel: the bytes of each of its parameters, None where it is no array} of a CompiledModel."""
+    sizes = {}
+    for name, kernel in model.kernels.items():
+        widths = [re.sub(r"const |__restrict__ ", "", p).partition("*")[0].strip()
+                  for p in _until_closed(kernel.signature.partition(f"{name}(")[2]).split(",")]
+        sizes[name] = [None if span is None else f"({_in_c(span)}) * sizeof({width})"
+                       for span, width in zip(kernel.spans, widths)]
+    return sizes
+
+
+def _in_c(span):
+    return re.sub(r"T\.u?int\d+\((\d+)\)", r"\1", span).replace("//", "/")
+
+
+def _extents(after, kernel, sizes):
+    """(the function that tells how large the arrays of a kernel are; how many pointers it has)."""
     params = _until_closed(after).split(",")
     names = [re.findall(r"\w+", p)[-1] if p.strip() else "" for p in params]
     lines = []
-    for n, name in enumerate(names):
-        _, dtype, shape = shapes[name].groups() if "*" in params[n] and name in shapes else ("", "", "?")
-        dims = sorted(set(re.findall(r"[A-Za-z_]\w*", shape)))
-        width = WIDTH.match(dtype)
-        if not width or not set(dims) <= set(names):
+    for n, (name, size) in enumerate(zip(names, sizes)):
+        dims = sorted(set(re.findall(r"[A-Za-z_]\w*(?! *\*\))", size.rpartition(" * ")[0]))) if size else ()
+        if not size or not set(dims) <= set(names):
             continue
         given = "".join(f"const long long {d} = *({params[names.index(d)].rpartition(d)[0]} *)args[{names.index(d)}]; "
                         for d in dims)
-        size = " * ".join(f"({e.replace('//', '/')})" for e in shape.split(",") if e.strip()) or "1"
-        lines.append(f'    {{ {given}tell("{name}", *(void *const *)args[{n}], (size_t)({size} * {int(width[1] or 8) // 8})); }}\n')
+        lines.append(f'    {{ {given}tell("{name}", *(void *const *)args[{n}], (size_t)({size})); }}\n')
     return (f"static void emu_extents_{kernel}(void *const *args, void (*tell)(const char *, const void *, size_t))\n{{\n"
             f"    (void)args, (void)tell;\n{''.join(lines)}}}"), sum("*" in p for p in params)
 
@@ -136,25 +152,50 @@ def _folder(path):
     return path
 
 
-def compile_folder(folder, out, jobs=1, seen=False):
-    """Objects of a generated folder's library in the folder `out`. seen: races, bounds and costs of accesses are."""
+def kernels_of(folder):
+    """[(a folder's file of kernels, its text, the number of its first barrier)]."""
+    found, first = [], 0
+    for file in sorted(Path(folder).glob("*.cu")):
+        text = file.read_text()
+        found.append((file, text, first))
+        first = max((numbers.stop for numbers in barriers(text, first).values()), default=first)
+    return found
+
+
+def compile_folder(folder, out, jobs=1, seen=False, sizes=None):
+    """Objects of a generated folder's library in the folder `out`. seen: races, bounds and costs of accesses
+    are; sizes: see sizes_of."""
     folder, out = Path(folder), _folder(Path(out))
-    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S", ".cu") and f.stem not in (
+    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S") and f.stem not in (
         "example", "selftest", "selftest_data")]
 
-    def build(file):
+    def build(file, text=None, first=0):
         target = out / f"{file.name}.o"
-        if file.suffix == ".cu":
-            text = out / f"{file.stem}.cpp"
-            text.write_text(translate(file.read_text(), file.name))
-            _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", folder, "-c", text, "-o", target])
+        if text is not None:
+            source = out / f"{file.stem}.cpp"
+            source.write_text(translate(text, file.name, first, sizes))
+            _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", folder, "-c", source, "-o", target])
         else:
-            _built(["cc", *(["-std=c99"] if file.suffix == ".c" else []), "-O1", "-fPIC", "-I", EMU / "include", "-c", file.name, "-o", target],
-                   cwd=folder)
+            _built(["cc", *(["-std=c99"] if file.suffix == ".c" else []), "-O1", "-fPIC", "-I", EMU / "include", "-c",
+                    file.name, "-o", target], cwd=folder)
         return target
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(build, files))
+        return list(pool.map(lambda job: build(*job), [*((f,) for f in files), *kernels_of(folder)]))
+
+
+def build_cudart(folder):
+    """libcudart.so, the emulator as CUDA's runtime library, in a folder; returns its path. Beside CUDA's functions it has
+    emu_fail_with(code), what calls return from then on, and emu_blocks(), how many blocks of memory are not freed."""
+    path = Path(folder, "libcudart.so")
+    _built(["c++", "-shared", *emulator(), "-ldl", "-o", path])
+    return path
+
+
+def build_network(folder, out, cudart):
+    """The shared library `out` of a generated folder over that one."""
+    _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, f"{out}.objects"), cudart, "-lm", "-o", out])
+    return out
 
 
 def build_library(folder, out):
@@ -164,19 +205,30 @@ def build_library(folder, out):
     return out
 
 
-def run_folder(folder, policy="up", program="selftest", arch=80, seen=False, **environment):
-    """The finished process of the folder's self-test (or "example"), on the emulator."""
+def build_program(folder, out, program="selftest", seen=False, sizes=None):
+    """The folder's self-test (or "example") as the executable `out`, with the emulator in it."""
     folder = Path(folder)
     with tempfile.TemporaryDirectory() as work:
-        objects = compile_folder(folder, work, seen=seen)
+        objects = compile_folder(folder, work, seen=seen, sizes=sizes)
         for name in (f"{program}.c", "selftest_data.S"):
             if (folder / name).exists() and (program == "selftest" or name == f"{program}.c"):
                 objects.append(Path(work, f"{name}.o"))
                 _built(["cc", *(["-std=c99"] if name.endswith(".c") else []), "-O1", "-I", EMU / "include", "-c", name,
                         "-o", objects[-1]], cwd=folder)
-        binary = Path(work, program)
-        _built(["c++", "-Wl,-z,noexecstack", *objects, *emulator(), "-lm", "-ldl", "-o", binary])
-        return _run([binary], env={**os.environ, "EMU_POLICY": policy, "EMU_ARCH": str(arch), **environment})
+        _built(["c++", "-Wl,-z,noexecstack", *objects, *emulator(), "-lm", "-ldl", "-o", out])
+    return out
+
+
+def run_program(program, policy="up", arch=80, cwd=None, **environment):
+    """The finished process of what build_program built."""
+    return _run([program], cwd=cwd, env={**os.environ, "EMU_POLICY": policy, "EMU_ARCH": str(arch),
+                                **{k: str(v) for k, v in environment.items()}})
+
+
+def run_folder(folder, policy="up", program="selftest", arch=80, seen=False, sizes=None, **environment):
+    """The finished process of the folder's self-test (or "example"), on the emulator."""
+    with tempfile.TemporaryDirectory() as work:
+        return run_program(build_program(folder, Path(work, program), program, seen, sizes), policy, arch, **environment)
 
 
 RUNNER = """

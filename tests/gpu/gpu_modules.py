@@ -27,9 +27,9 @@ def emulated(mod, *args, policy="up", name=None, **how):
             values.update((e.name, n) for e, n in zip(x.shape, value.shape) if isinstance(e, Var))
         else:
             values[x.name] = value
-    for b in function.workspace:
-        names[id(b.data)] = f"workspace.{b.name}"
-        arrays[names[id(b.data)]] = np.full(evaluate_dim(b.shape[0], values), np.nan).astype(b.dtype.numpy)
+    for n, b in enumerate(function.workspace):
+        names[id(b.data)] = f"workspace {n}"
+        arrays[names[id(b.data)]] = _unset(evaluate_dim(b.shape[0], values), b.dtype.numpy)
     launches = []
     for symbol, kernel in function.launches:
         given = [names[id(kernel.func.buffer_map[p].data)] if p in kernel.func.buffer_map else
@@ -38,6 +38,11 @@ def emulated(mod, *args, policy="up", name=None, **how):
         launches.append((symbol, grid, block, given, evaluate_dim(kernel.shared, values)))
     done = run_kernels(mod.imported_modules[0].get_source(), launches, arrays, policy, **{"seen": True, **how})
     return [done[x.name] for x in function.signature if isinstance(x, Buffer)]
+
+
+def _unset(count, dtype):
+    """Memory that nobody wrote to yet."""
+    return np.full(count, np.nan if dtype.kind == "f" else 1, dtype)
 
 
 def compiles(mod, *flags, cubin=None):

@@ -147,6 +147,8 @@ def test_costs_are_counted(tmp_path):
     run_library(made, [([(name, (1,), (64,), ["x", "y"], 0)], {"x": x, "y": x}, -1) for name in bodies],
                 EMU_REPORT=tmp_path / "report")
     lines = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    assert [line["threads"] for line in lines if "launches" in line] == [64, 64]
+    lines = [line for line in lines if "space" in line]
     for name, (_, worst, moved) in bodies.items():
         assert {line["worst"] for line in lines if (line["kernel"], line["space"]) == (name, "shared")} == {worst}
         assert [(line["requests"], line["cost"]) for line in lines if line["kernel"] == name and (

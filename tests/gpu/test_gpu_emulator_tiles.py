@@ -78,6 +78,27 @@ extern "C" __global__ void __launch_bounds__(160) NAME(const __grid_constant__ i
     }
 }
 """
+# A warpgroup's product of tiles that its threads copy by cp.async: y (64 x 16) = a (64 x 16) b (16 x 16) transposed.
+COPIED = """
+extern "C" __global__ void __launch_bounds__(128) NAME(const unsigned char *a, const unsigned char *b, float *y)
+{
+    __shared__ __align__(1024) unsigned char x[2048], w[512];
+    const int t = (int)threadIdx.x;
+    ingot_cp_async16(x + ((t * 16) ^ (t * 16 >> 7 & 1) << 4), a + t * 16, 16);
+    if (t < 32) ingot_cp_async16(w + ((t * 16) ^ (t * 16 >> 7 & 1) << 4), b + t * 16, 16);
+    ingot_cp_async_commit();
+    ingot_cp_async_wait(0);
+    ingot_fence_proxy_async();
+    __syncthreads();
+    float d[8];
+    ingot_wgmma_fence();
+    ingot_wgmma_m64n16k16_f16_f32(d, ingot_wgmma_tile(x, 32), ingot_wgmma_tile(w, 32), 0);
+    ingot_wgmma_commit();
+    ingot_wgmma_wait(0);
+    for (int i = 0; i < 8; ++i)
+        y[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * 16 + i / 4 * 8 + t % 4 * 2 + i % 2] = d[i];
+}
+"""
 # name -> (the kernel with this, and that in its place, words of the report)
 FAULTS = {
     "copy": (COPY, [
@@ -108,6 +129,13 @@ FAULTS = {
          "if (t == 0) for (int i = 0; i < 4; ++i) ingot_mbarrier_arrive(empty + s);", "race"),
         ("12288 + 8192, &b, full", "12288 + 4096, &b, full", "race"),
     ]),
+    "copied": (COPIED, [
+        ("    ingot_cp_async_wait(0);\n", "", "asynchronous work of thread"),
+        ("    __syncthreads();\n", "", "race"),
+        ("    ingot_fence_proxy_async();\n", "", "unfenced", "asynchronous work of thread"),
+        ("    ingot_cp_async_wait(0);\n    ingot_fence_proxy_async();",
+         "    ingot_fence_proxy_async();\n    ingot_cp_async_wait(0);", "unfenced"),
+    ]),
 }
 
 
@@ -136,6 +164,10 @@ def call(name, swizzle=128):
         want[rows, columns] = x[rows, columns] + 1
         maps = [("map", "x", box, swizzle), ("map", "y", box, swizzle)]
         return ([(name, (1,), (64,), maps, 0)], {"x": x, "y": y}, -1), want
+    if name.startswith("copied"):
+        a, b = (rng.integers(-3, 4, (rows, 16)).astype(np.float16) for rows in (64, 16))
+        return ([(name, (1,), (128,), ["a", "b", "y"], 0)], {"a": a, "b": b, "y": np.zeros((64, 16), np.float32)}, -1), (
+            a.astype(np.float32) @ b.astype(np.float32).T)
     a, b = (rng.integers(-3, 4, (rows, 256)).astype(np.float16) for rows in (64, 32))
     maps = [("map", "a", (64, 64), 128), ("map", "b", (32, 64), 128), "y"]
     return ([(name, (1,), (160,), maps, 24576)], {"a": a, "b": b, "y": np.zeros((64, 32), np.float32)}, -1), (
@@ -144,7 +176,7 @@ def call(name, swizzle=128):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_right_passes(library, policy):
-    calls, wants = zip(*[call("copy", s) for s in (0, 32, 64, 128)], call("ring"))
+    calls, wants = zip(*[call("copy", s) for s in (0, 32, 64, 128)], call("ring"), call("copied"))
     for found, want in zip(run_library(library, calls, policy), wants):
         assert not isinstance(found, str), found
         np.testing.assert_array_equal(found["y"], want)

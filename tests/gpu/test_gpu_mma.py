@@ -2,7 +2,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_modules import compiles, emulated, needs_emulator
+from gpu_modules import compiles, emulated, ints, needs_emulator
 from gpu_programs import LOOPS, lowered
 
 import ingot as tvm
@@ -32,8 +32,8 @@ def tiles_of(layout, rows, columns):
     return lambda i, j: (i // rows, j // columns, *layout(i % rows, j % columns))
 
 
-def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="global"):
-    """Two warps make 32 x 32 of the result in each block."""
+def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="global", permuted=False):
+    """Two warps make 32 x 32 of the result in each block; permuted: from shared memory of permuted layout."""
     ki = 32 if dtype == "int8" else 16
     s = tvm.tir.Schedule(func)
     inner = s.get_block("C")
@@ -41,11 +41,15 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
     i, it = s.split(i, [None, 16])
     j, jt = s.split(j, [None, 16])
     k, kt = s.split(k, [None, ki])
-    s.reorder(i, j, k, it, jt, kt)
+    k1, several = None, k
+    if permuted:
+        k, k1 = s.split(k, [None, 2])
+        several = k1
+    s.reorder(i, j, k, *([k1] if permuted else []), it, jt, kt)
     tile = s.blockize(it)
     ib, iw = s.split(i, [None, 2])
     jb, j1 = s.split(j, [None, 2])
-    s.reorder(ib, jb, iw, k, j1)
+    s.reorder(ib, jb, iw, k, *([k1] if permuted else []), j1)
     s.bind(ib, "blockIdx.y")
     s.bind(jb, "blockIdx.x")
     s.bind(iw, "threadIdx.y")
@@ -56,11 +60,14 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
         s.bind(y, "threadIdx.y")
         s.bind(x, "threadIdx.x")
         s.vectorize(v)
-        s.storage_align(copy, 0, axis=-2, factor=32, offset=16 if dtype == "int8" else 8)
+        if permuted:
+            s.annotate(copy, "permuted_layout", 1)
+        else:
+            s.storage_align(copy, 0, axis=-2, factor=32, offset=16 if dtype == "int8" else 8)
     held = []
     for which in (0, 1):
         held.append(s.cache_read(tile, which, "warp"))
-        s.compute_at(held[-1], k)
+        s.compute_at(held[-1], several)
     if store != "global":
         s.reverse_compute_at(s.cache_write(tile, 0, store), iw)
     back = s.cache_write(tile, 0, "warp")
@@ -81,13 +88,16 @@ def in_registers(func, dtype, trans_a, trans_b, group, load="shared", store="glo
     start = s.decompose_reduction(tile, k)
     for place, name in ((at[0], "load_a"), (at[1], "load_b"), (at[2], "store"), (s.get_loops(inner)[-3], "compute")):
         s.tensorize(place, group[name])
+    for name in ("A", "B") if permuted else ():
+        s.annotate(f"{name}_{load}_warp_o", "permuted_layout", 1)
     s.tensorize(s.get_loops(s.get_block("C_init"))[-2], group["init"])
     assert start is not None
     return s
 
 
 CASES = [("float16", "float32", False, False, "up"), ("float16", "float16", False, True, "down late"),
-         ("bfloat16", "float32", True, True, "shuffled")]
+         ("bfloat16", "float32", True, True, "shuffled"), ("int8", "int32", False, True, "down late"),
+         ("int8", "int32", False, False, "up")]
 
 
 def built(dtype, out, trans_a, trans_b, load="shared", store="global", simple=False):
@@ -110,6 +120,39 @@ def test_a_product_in_registers_is_the_product(dtype, out, trans_a, trans_b, pol
     want = (wide[0].T if trans_a else wide[0]) @ (wide[1].T if trans_b else wide[1])
     *_, c = emulated(mod, a, b, np.zeros((64, 32), NUMPY[out]), policy=policy)
     np.testing.assert_array_equal(c.astype(np.float32), want)
+
+
+@needs_emulator
+def test_a_permuted_layout_of_shared_memory():
+    func = product(64, 32, 64, "float16", "float32", False, True)
+    group = cuda.get_mma_intrin_group("shared", "global", "float16", "float32", False, True, False)
+    s = in_registers(func, "float16", False, True, group, permuted=True)
+    mod = tvm.build(s.mod, "cuda-sm_80")
+    source = mod.imported_modules[0].get_source()
+    assert "A_shared[1024]" in source and "^" in source  # without gaps between its rows
+    a, b = ints((64, 64), "float16"), ints((32, 64), "float16", 1)
+    *_, c = emulated(mod, a, b, np.zeros((64, 32), np.float32), policy="shuffled")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
+    s.unannotate("B_shared_warp_o", "permuted_layout")
+    with pytest.raises(ValueError, match='B_shared is used in blocks with and without the annotation "permuted_layout"'):
+        tvm.build(s.mod, "cuda-sm_80")
+
+
+@T.prim_func
+def copied(x: T.Buffer((8, 24), "float16"), y: T.Buffer((8, 24), "float16")):
+    for lane in T.thread_binding(24, thread="threadIdx.x"):
+        with T.block("all"):
+            T.block_attr({"permuted_layout": 1})
+            tile = T.alloc_buffer((8, 24), "float16", scope="shared")
+            for i in range(8):
+                tile[i, lane] = x[i, lane]
+            for i in range(8):
+                y[i, lane] = tile[i, lane]
+
+
+def test_rows_without_a_permuted_layout():
+    with pytest.raises(ValueError, match=r"rows of a multiple of 64 elements, .*; tile has the shape \(8, 24\)"):
+        tvm.build(copied, "cuda")
 
 
 def test_registers_and_no_spill():

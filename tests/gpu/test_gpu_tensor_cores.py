@@ -3,6 +3,7 @@ of them what the rule means."""
 import re
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -18,7 +19,10 @@ import ingot as tvm
 from ingot import te
 from ingot.codegen.nvcc import find_nvcc
 from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules.gpu import RULES
+from ingot.ir.schedule.rules.gpu.tensor_core_product import TensorCoreProduct, by_name
+from ingot.ir.schedule.rules.gpu.warpgroup_product import WarpgroupProduct
 from ingot.ir.target import Target
 
 GPU = Target.get("cuda-sm_80")
@@ -108,6 +112,20 @@ def test_what_tensor_cores_do_not_take_is_left_to_other_rules():
     assert not fits(te.create_prim_func([a, b, te.compute((64, 64), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r))]))
     sch = Schedule(product(64, 64, 64))
     assert RULES["tensor_core_product"](sch, Target.get("opencl")) is None
+
+
+@pytest.mark.parametrize("kernel, target", [(TensorCoreProduct, "cuda-sm_80"), (WarpgroupProduct, "cuda-sm_90a")])
+def test_tiles_follow_the_shape(kernel, target):
+    """Large products take the largest tile; small ones as many blocks as there are SMs, of deep sums in parts. A device
+    with less memory takes a smaller one."""
+    target = Target.get(target)
+    large = choose(kernel(4096, 4096, 4096), target)
+    assert large.algorithm.startswith("128x256x") and large.parts == 1
+    deep = choose(kernel(64, 512, 4608), target)
+    tile = by_name(kernel.tiles, deep.algorithm)
+    assert deep.parts > 1 and -(-64 // tile.rows) * -(-512 // tile.columns) * deep.parts >= target.launch.sms // 4
+    small = target.derive("small", launch=replace(target.launch, shared_dyn_bytes=64 << 10))
+    assert by_name(kernel.tiles, choose(kernel(4096, 4096, 4096), small).algorithm).shared_bytes <= 64 << 10
 
 
 @pytest.mark.parametrize("m, n, k, copy", [(128, 256, 512, 16), (130, 264, 70, 4), (127, 33, 71, None)])

@@ -1,13 +1,14 @@
-"""Vectorized loops of kernels for GPUs: neighbours are moved together where their addresses allow it, and only there."""
+"""Vectorized loops of kernels for GPUs: neighbours move together where their addresses allow it, and only there."""
 import numpy as np
 import pytest
 import sass
+from folders import folder_of, kernel_facts
 from gpu_modules import compiles, emulated, ints, needs_emulator
 from onnx import TensorProto, helper
 
 import ingot as tvm
 from ingot import te
-from ingot.codegen.compile import Options, lower
+from ingot.codegen.compile import Options, compile_module, lower
 from ingot.ir.node import collect
 from ingot.ir.tir.lanes import ALIGNMENTS
 from ingot.ir.tir.stmt import BufferStore
@@ -147,3 +148,43 @@ def test_misaligned_arrays_are_refused():
         return CudaArray(pointer, shape, "float32", tvm.cuda(0), None)
     assert why_misaligned(at(4096)) is None and why_misaligned(at(4100, (0,))) is None
     assert "no multiple of 16 bytes" in why_misaligned(at(4100))
+
+
+# ---------------------------------------------------------------- networks
+
+def rows_and_products(whole=False):
+    """softmax(relu(x w + b)) + (x, x), of 2048 rows. whole: weights are whole numbers."""
+    w = np.random.default_rng(0).random(256 * 512)
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, (256, 512), w.round() if whole else w),
+               helper.make_tensor("b", TensorProto.FLOAT, (512,), np.zeros(512, "float32"))]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"], name="product"), helper.make_node("Add", ["m", "b"], ["a"]),
+             helper.make_node("Relu", ["a"], ["r"]), helper.make_node("Softmax", ["r"], ["s"], axis=-1, name="row"),
+             helper.make_node("Concat", ["x", "x"], ["xx"], axis=1, name="elements"),
+             helper.make_node("Add", ["xx", "s"], ["y"], name="sums")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (2048, 256))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2048, 512))
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_instructions_of_networks(tmp_path):
+    """What products, rows and elements read and write is moved by 16 bytes, and nothing lies in local memory."""
+    if sass.find_nvdisasm() is None:
+        pytest.skip("no nvdisasm")
+    made = folder_of(rows_and_products(), tmp_path, "moves")
+    kernel_facts(tmp_path, "sm_80")
+    found = {}
+    for cubin in tmp_path.glob("*.cubin"):
+        found.update(sass.instructions(cubin))
+    product, row = (next(c for n, c in found.items() if name in made.kernels[n].nodes) for name in ("product", "row"))
+    counts = {what: sass.count(product, what) for what in ("LDG.E.128", "LDS.128", "STG.E.128")}
+    assert counts["LDG.E.128"] >= 2 and counts["LDS.128"] >= 16 and counts["STG.E.128"] >= 1, counts
+    assert sass.count(row, "LDG.E.128") >= 3 and sass.count(row, "LDG.E.") == sass.count(row, "LDG.E.128"), row
+    assert not any(sass.count(c, what) for c in found.values() for what in ("LDL", "STL"))
+
+
+def test_numbers_that_are_stored_as_others_are_no_neighbours():
+    """Whole numbers lie in memory as bytes, of which four are no vector."""
+    made = compile_module(tvm.from_onnx(rows_and_products(whole=True)), Options.check(target="cuda-sm_80"), "0" * 64)
+    text = next(k.body for k in made.kernels.values() if "product" in k.nodes)
+    assert "(float)w[" in text and "&w[" not in text and "ingot_copy<4>(x_4, &x[" in text

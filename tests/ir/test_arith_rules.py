@@ -250,6 +250,8 @@ PATTERNS = {
         total(r, 1, 1), divisor(r), some(r, 1, 2, -3)),
     "join reduced": lambda r: (lambda c, k: FloorMod(N * (c + 1) + X, imm(c)) * k
                                + FloorDiv(N * (c + 1) + X, imm(c)) * (c * k) + Y)(some(r, 2, 3, -4), some(r, 1, 2, -3)),
+    "join remainders": lambda r: (lambda e, d, m, k: FloorMod(e, imm(d)) * k + FloorMod(FloorDiv(e, imm(d)), imm(m)) * (
+        d * k) + Y)(some(r, K, K * 4 + X, FloorDiv(K, imm(5))), some(r, 2, 3, 38), some(r, 2, 5), some(r, 1, 2, -3)),
     "quotient left": lambda r: (lambda e, c, k: e * k - FloorMod(e, imm(c)) * k)(N + 1, divisor(r), some(r, 1, 2, -3)),
     "remainder left": lambda r: (lambda c, k: N * k - FloorDiv(N, imm(c)) * (c * k))(divisor(r), some(r, 1, 2, -3)),
     "join symbolic": lambda r: (lambda k: FloorMod(X, N) * k + N * FloorDiv(X, N) * k)(some(r, 1, 2, -3)),

@@ -48,11 +48,6 @@ def ldmatrix_32x8_to_shared_16x16_layout(thread_id, local_id):
     return 8 * (local_id % 4 // 2) + thread_id // 4, 8 * (local_id // 4) + thread_id % 4 * 2 + local_id % 2
 
 
-def _column_words(lane, e):
-    """(lane, element) -> (row, column): shared_32x16_to_ldmatrix_32x16_layout the other way round."""
-    return 16 * (e % 8 // 4) + lane % 4 * 4 + e % 4, 8 * (e // 8) + lane // 4
-
-
 def _layout(word, is_b, trans):
     """The layout of an operand as it lies in shared memory."""
     return shared_32x16_to_ldmatrix_32x16_layout if word == 4 and is_b and not trans else _by_rows(word)
@@ -98,13 +93,12 @@ def get_ldmatrix_intrin(k_dim, dtype, matrix_name, transposed, shared_scope="sha
     warp, shared = _registers("warp", each, dtype), _tile("shared", shape, dtype, shared_scope, True)
 
     def loaded(lane):
-        if layout is shared_32x16_to_ldmatrix_32x16_layout:  # of which ldmatrix has no form
-            e = Var("e", "int32")
-            return for_(e, each, BufferStore(warp, shared[_column_words(lane, e)], (lane, e)))
         row, half = (lane % 16, lane // 16) if not transposed else (lane // 16 * 8 + lane % 8, lane % 16 // 8)
+        at = shared.strides[0] * row + half * (4 * word)
+        if layout is shared_32x16_to_ldmatrix_32x16_layout:  # of which the instruction has no form: its rows are read
+            at = shared.strides[0]
         return device_op("ptx_ldmatrix", dtype, const(is_b != transposed), 4, StringImm(".b16"), warp.data,
-                         warp.elem_offset + each * lane, address_of(shared[0, 0]),
-                         shared.strides[0] * row + half * (4 * word))
+                         warp.elem_offset + each * lane, address_of(shared[0, 0]), at)
 
     return description, implementation([warp, shared], [shared], [warp], _in_lanes(loaded))
 

@@ -7,7 +7,7 @@ from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.hints import DIM_ALIGN
 from ...tir.stmt import Block, BufferRegion, For, MatchBufferRegion
-from ...transform.storage_align import alignments
+from ...tir.storage_align import alignments
 from ..blocks import name_of
 from ..errors import ScheduleError
 from ..match import Match, Mismatch

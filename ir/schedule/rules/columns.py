@@ -33,7 +33,7 @@ def columns(sch, target):
 
                 acc = 0;  for ic, kw: held = x;  for kh, rows: for vectors: acc += held * broadcast(w);  epilogue(acc)
     """
-    if target.lanes == 1:
+    if not target.has_tiles:
         return None
     found = anchored(sch, lambda block: _fits(block, target), keep={PAD})
     if found is None:
@@ -44,7 +44,7 @@ def columns(sch, target):
     block = sch.get(conv)
     strides, (channel, rows, width) = _strides(block), iter_vars(block, "spatial")[1:]
     own = uses(_operands(block)[0].indices, {channel.var})  # channels of each output channel
-    data = _input(sch, conv, strides[1])
+    data = _input(sch, conv, strides[1], target.lanes)
     kernel = Image(1 if own else channel.dom.extent.value, rows.dom.extent.value,
                    width.dom.extent.value // target.lanes,
                    _column(block) if own and not data else None, *(_rows(sch.get(conv), strides[0]) if data else ()),
@@ -72,8 +72,8 @@ def _apply(sch, conv, epilogue, data, strides, kernel, plan, target):
         sch.unroll(kh)
         hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer])
         reduce = [ic, kw]
-    if data and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
-        sch.unroll(reduce.pop())  # the place of a column in its plane is a constant
+    if (data or target.lanes == 1) and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
+        sch.unroll(reduce.pop())  # the place of a column in its plane is a constant, or compilers load it once
     sch.decompose_reduction(conv, reduce[0])
     turn_of(sch, target, conv, reduce)
     if data:
@@ -106,10 +106,11 @@ def _column(block):
     return Window(taps, _strides(block)[0], _strides(block, "reduce", 1)[0]) if taps > 1 else None
 
 
-def _input(sch, conv, stride):
-    """The block that makes what the convolution reads of each band; None where that is the input as it is."""
+def _input(sch, conv, stride, lanes):
+    """The block that makes what the convolution reads of each band; None where that is the input as it is, whose
+    columns lie apart for a stride, which only vectors mind."""
     pad = find_block(sch, lambda block: block.name_hint == PAD)
-    if pad is None and stride == 1:
+    if pad is None and (stride == 1 or lanes == 1):
         return None
     if pad:
         return sch.get_block(pad)

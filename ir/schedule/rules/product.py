@@ -31,7 +31,7 @@ def product(sch, target):
     def fits(block):
         return _is_packed_product(block) or _is_plain_product(block, target)
 
-    anchor = find_block(sch, fits) if target.lanes > 1 else None
+    anchor = find_block(sch, fits) if target.has_tiles else None
     found = anchored(sch, fits, keep=stages(sch, anchor) | {COMPRESSED_ROWS}) if anchor else None
     if found is None:
         return None

@@ -6,7 +6,7 @@ from functools import reduce
 from ...arith import Analyzer
 from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
 from ...tir.intrin import address_of
-from ...tir.lanes import ALIGNMENTS
+from ...tir.lanes import weak_alignments
 from ...tir.stmt import BufferLoad, BufferStore, Evaluate
 from ..walk import StmtMutator
 from .barriers import ASYNC_SCOPE
@@ -20,8 +20,7 @@ def inject_ptx_async_copy(func):
     shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
     tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
     moves lies on a multiple of its bytes, if buffers do."""
-    weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
-    return func.replace(body=_Inject(weak).visit(func.body))
+    return func.replace(body=_Inject(weak_alignments(func)).visit(func.body))
 
 
 class _Inject(StmtMutator):

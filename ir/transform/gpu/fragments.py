@@ -9,7 +9,9 @@ from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, For, seq
+from .barriers import WGMMA
+from .software_pipeline import WAIT
 
 TILE, LANES = 16 * 16, 32
 EACH = TILE // LANES  # elements of a fragment in a lane
@@ -34,8 +36,13 @@ def infer_fragment(func):
     return func.replace(body=_Fragments(func, found).visit(func.body)) if found else func
 
 
+def _call(name, *args):
+    return Evaluate(call_extern("void", name, *args))
+
+
 class _Fragments(Mutator):
     def __init__(self, func, buffers):
+        self.warpgroups = any(call.op == WGMMA for call in collect(func.body, Call))
         self.func, self.own, self.pointers = func, {}, {}
         for b in buffers:
             if b.scope not in _PARTS or not isinstance(b.shape[0], IntImm) or b.shape[0].value % TILE:
@@ -63,6 +70,35 @@ class _Fragments(Mutator):
     def visit_Call(self, call):
         name = call.op.removeprefix("tir.")
         return getattr(self, "op_" + name)(*call.args) if name in _FRAGMENTS else self.generic_visit(call)
+
+    def visit_Evaluate(self, stmt):
+        op = getattr(stmt.value, "op", "")
+        if op == WGMMA:
+            return self.of_warpgroup(*stmt.value.args)
+        if op == WAIT and self.warpgroups:  # what was copied is seen by wgmma
+            return seq(stmt, _call("ingot_fence_proxy_async"))
+        return self.generic_visit(stmt)
+
+    def visit_For(self, loop):
+        """After a loop with products that may still be under way these are waited for."""
+        behind = any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(loop.body, Call))
+        inner = behind and loop.kind != "thread_binding" and not any(
+            call.op == WGMMA for inner in collect(loop.body, For) for call in collect(inner.body, Call))
+        loop = self.generic_visit(loop)
+        return seq(loop, _call("ingot_wgmma_wait", const(0))) if inner else loop
+
+    def of_warpgroup(self, pointer, offset, a, b, columns, pending):
+        """The products of a turn, 16 terms each."""
+        _, new = self.pointers[pointer]
+        sums = address_of(BufferLoad(new, (self.visit(offset) // 2,)))
+        rows = call_extern("uint64", "ingot_wgmma_rows", self.visit(a), const(128))
+        tile = call_extern("uint64", "ingot_wgmma_tile", self.visit(b), const(128))
+        short = _SHORT.get(str(a.args[0].buffer.dtype))
+        name = f"ingot_wgmma_m64n{columns.value}k16_{short}_f32"
+        products = [_call(name, sums, *(x + const(2 * n, "uint64") if n else x for x in (rows, tile)), const(1))
+                    for n in range(4)]
+        return seq(_call("ingot_wgmma_fence"), *products, _call("ingot_wgmma_commit"),
+                   _call("ingot_wgmma_wait", pending))
 
     # ------------------------------------------------------------ operations
 
@@ -168,6 +204,10 @@ class _DeviceOps(Mutator):
         return call.replace(args=(self.address(*args[:2]), self.address(*args[2:4]), *args[4:]))
 
     def op_ptx_ldmatrix(self, call, trans, count, kind, to, to_offset, source, offset):
+        """Of bytes that lie by rows, the second operand of a product, `offset` is the length of a row, as in TVM."""
+        if is_const_int(trans, 1) and call.dtype.bits == 8 and is_const_int(count, 4):
+            return call_extern("void", "ingot_fragment_load_bytes_b", self.address(to, to_offset), self.address(source),
+                               offset)
         if not (isinstance(count, IntImm) and count.value in (1, 2, 4) and kind.value == ".b16"):
             self.fail(f"ptx_ldmatrix loads 1, 2 or 4 tiles of .b16, not {count} of {kind}")
         end = "_trans" if is_const_int(trans, 1) else ""

@@ -94,8 +94,8 @@ def _require_one(func, stmt):
         nests = [n for n in nests if n]
         if len(nests) > 1:
             raise LaunchError(f"{func.title}: loops {_name(nests[0][0])} and {_name(nests[1][0])} are bound to blocks "
-                              "one after the other under a condition or a loop that decides both: a kernel cannot wait "
-                              "for all blocks; take them out of it")
+                              "one after the other in a loop around both: a kernel cannot wait for all blocks; take them "
+                              "out of it, or run it on the host, with a call for each iteration")
 
 
 def _extents(func, stmt):

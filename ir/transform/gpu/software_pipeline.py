@@ -20,7 +20,7 @@ from ...expr import Call, IntImm, Max, Range, Var, const, is_const_int
 from ...names import unique_name
 from ...node import collect
 from ...tir.buffer import decl_buffer
-from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, ORDER, STAGES
+from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, LAG, ORDER, STAGES
 from ...tir.region import access_regions
 from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, IfThenElse, SeqStmt,
                          seq)
@@ -162,7 +162,7 @@ class _Pipeline:
         if not first or not used:
             return buffer, 1
         begins, ends = min(p.stage for p in first), max(p.stage for p in used)
-        count = ends - begins + 1
+        count = ends - begins + 1 + (ends > begins) * int(self.loop.annotations.get(LAG, 0))
         if count == 2 and all(r.order < w.order for r in used if r.stage == ends for w in first if w.stage == begins):
             count = 1  # each turn reads the last time before it writes
         if count == 1:
@@ -203,7 +203,7 @@ class _Pipeline:
     # ------------------------------------------------------------ statements
 
     def build(self):
-        loop, last, extent = self.loop, self.last, self.loop.extent
+        loop, last = self.loop, self.last
         dtype = loop.loop_var.dtype
         known = self.extent is not None
         out = [self._turn(t, const(t, dtype)) for t in range(last)]
@@ -211,7 +211,7 @@ class _Pipeline:
             rest = self._steady_turns()
             var = Var(loop.loop_var.name, dtype)
             body = self._turn(last, var + last, steady=True)
-            kept = without(loop, STAGES, ORDER, ASYNC_STAGES)
+            kept = without(loop, STAGES, ORDER, ASYNC_STAGES, LAG)
             out.append(kept.replace(loop_var=var, min=const(0, dtype), extent=rest, body=body))
         if self.uniform:
             pass  # the loop goes on to the end

@@ -22,6 +22,7 @@ from .threads import AXES, WARP
 
 POINTS = 1 << 22  # of threads and iterations that are looked at, at most
 MOST_POINTS = 1 << 17  # with loops that guards alone are about
+SAMPLE = 37  # what a dimension may well be
 MOST_VALUES = 64  # of a variable that both accesses have in common but that does not cancel out
 NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
@@ -341,6 +342,33 @@ def extremes(e, ranges, guards):
         return None
     values = values[runs]
     return (int(values.min()), int(values.max())) if values.size else None
+
+
+def in_several_blocks(access, blocks, ranges, dims):
+    """Whether threads of different blocks certainly touch the same element, if dimensions `dims` are SAMPLE. blocks: the
+    variables of blocks; ranges: {Var: Range} of these and of a block's threads."""
+    if access.indices is None or any(i is None for i in access.indices):
+        return False
+    guards = parts_of(access.guards)
+    used = set(free_vars((access.indices, guards)))
+    if used.isdisjoint(blocks):
+        return True
+    try:
+        sizes = {v: np.int64(SAMPLE) for v in dims}
+        env = {v: value_of(r.min, sizes) + np.arange(int(value_of(r.extent, sizes)))
+               for v, r in {**access.ranges, **ranges}.items() if v in used or v in blocks}
+        env.update((v, np.array([n])) for v, n in sizes.items() if v in used)
+        if not used <= env.keys() or prod(map(len, env.values())) > MOST_POINTS:
+            return False
+        grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
+        values = [value_of(e, grid) for e in (*access.indices, *guards)] + [grid[v] for v in blocks]
+    except _Unknown:
+        return False
+    values = np.broadcast_arrays(*values, *grid.values())
+    runs = np.logical_and.reduce([np.ones(values[0].shape, bool), *values[len(access.indices):][:len(guards)]])
+    keys = np.stack([v[runs] for v in values[:len(access.indices)]], -1)
+    block = np.stack([v[runs] for v in values[len(access.indices) + len(guards):][:len(blocks)]], -1)
+    return len(np.unique(np.concatenate([keys, block], -1), axis=0)) > len(np.unique(keys, axis=0))
 
 
 def parts_of(guards):

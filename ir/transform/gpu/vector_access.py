@@ -8,7 +8,7 @@ from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Select,
 from ...node import Mutator, Node, collect, structural_equal
 from ...tir.buffer import decl_buffer
 from ...tir.hints import REDUCE_LANES
-from ...tir.lanes import ALIGNMENTS, BYTES, Lanes, is_choice, loads_of
+from ...tir.lanes import BYTES, Lanes, is_choice, loads_of, weak_alignments
 from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, seq
 from ..walk import StmtMutator, without
 from .barriers import ASYNC_SCOPE
@@ -19,10 +19,9 @@ def vectorize_access(func, enable_vectorize=True):
     multiples of 8 or 16 bytes these are moved together, by a BufferStore of a Ramp. Its value is a BufferLoad of a
     Ramp, the same where a condition holds and zeros elsewhere (tir.if_then_else), or a constant (Broadcast). What is
     computed lies in an array of the thread, element by element, and so does what it is computed of. All other loops
-    become unrolled ones, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES, whose lanes add up
-    one after the other what is moved together."""
-    weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
-    return func.replace(body=_VectorizeAccess(weak, enable_vectorize).visit(func.body))
+    become unrolled ones, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES, whose lanes add
+    up one after the other what is moved together."""
+    return func.replace(body=_VectorizeAccess(weak_alignments(func), enable_vectorize).visit(func.body))
 
 
 class _VectorizeAccess(StmtMutator):

@@ -80,6 +80,7 @@ std::string thread_name(unsigned agent);
 void fault(const std::string &what, const void *pc, const void *other = nullptr);
 bool allowed(const unsigned char *at, size_t bytes, Space *space); /* whether all of it is memory of the kernel */
 void count(const void *at, size_t bytes, bool write, Space space, const void *pc);
+void count_launch(const Kernel *kernel, size_t bytes);
 void count_rest();                                                   /* requests that not all lanes of a warp made */
 
 /* ---- asynchronous work (async.cpp, wgmma.cpp) --------------------------------------------------------------------------- */

@@ -200,11 +200,13 @@ void see_by_proxy(const void *p, size_t bytes, const void *pc, unsigned agent, u
     touch(p, bytes, READ, pc);
     see_later(p, bytes, READ, pc, agent, time);
 }
-/* Whether asynchronous accesses of the current thread see what a thread wrote at a time: either of them had a fence. */
+/* Whether asynchronous accesses of the current thread see what a thread, or its cp.async, wrote at a time: either of the
+ * two had a fence when it knew of that. */
 bool is_fenced(unsigned agent, unsigned time)
 {
-    const Thread &t = threads[current];
-    return threads[agent].fenced >= time || (t.known_at_fence && t.known_at_fence->size() > agent && (*t.known_at_fence)[agent] >= time);
+    const unsigned n = (unsigned)threads.size();
+    const auto knew = [=](const Thread &t) { return t.known_at_fence && t.known_at_fence->size() > agent && (*t.known_at_fence)[agent] >= time; };
+    return (agent < n && threads[agent].fenced >= time) || knew(threads[agent % n]) || knew(threads[current]);
 }
 void check_fence(const void *p, size_t bytes, const void *pc)
 {
@@ -213,7 +215,7 @@ void check_fence(const void *p, size_t bytes, const void *pc)
         const Word &w = word_at(at / 4);
         const Cell &c = w.bytes ? w.bytes[at % 4] : w.whole;
         const Stamp &s = c.write;
-        if (c.launch == launch_number && c.block == block_number && s.time && s.agent < threads.size() && !is_fenced(s.agent, s.time))
+        if (c.launch == launch_number && c.block == block_number && s.time && s.agent < 2 * threads.size() && !is_fenced(s.agent, s.time))
             fault("unfenced: an asynchronous access of " + thread_name(current) + " reads " + named((const void *)at) + ", which "
                   + thread_name(s.agent) + " wrote without ingot_fence_proxy_async() since", pc, s.pc);
     }

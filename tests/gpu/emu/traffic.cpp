@@ -76,10 +76,23 @@ void count_rest()
     open.clear();
 }
 
+struct Launches { unsigned count = 0; size_t blocks = 0, threads = 0, shared = 0; };    /* shared: dynamic */
+static std::map<std::string, Launches> launches;
+void count_launch(const Kernel *kernel, size_t bytes)
+{
+    if (!wanted()) return;
+    Launches &l = launches[kernel->name];
+    ++l.count, l.blocks += (size_t)grid_dim.x * grid_dim.y * grid_dim.z;
+    l.threads = std::max<size_t>(l.threads, block_dim.x * block_dim.y * block_dim.z), l.shared = std::max(l.shared, bytes);
+}
+
 struct Report {
     ~Report()
     {
-        FILE *file = wanted() && !sites.empty() ? fopen(getenv("EMU_REPORT"), "a") : nullptr;
+        FILE *file = wanted() && !launches.empty() ? fopen(getenv("EMU_REPORT"), "a") : nullptr;
+        for (auto &l : launches)
+            if (file) fprintf(file, "{\"kernel\": \"%s\", \"launches\": %u, \"blocks\": %zu, \"threads\": %zu, \"shared\": %zu}\n",
+                              l.first.c_str(), l.second.count, l.second.blocks, l.second.threads, l.second.shared);
         for (size_t i = 0; file && i < sites.size(); ++i)
             fprintf(file, "{\"kernel\": \"%s\", \"site\": \"%s\", \"space\": \"%s\", \"access\": \"%s\", \"bytes\": %zu, \"requests\": %zu, "
                     "\"cost\": %zu, \"ideal\": %zu, \"worst\": %zu}\n", sites[i].kernel->name, site(sites[i].pc).c_str(),

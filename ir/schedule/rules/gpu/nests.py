@@ -7,7 +7,7 @@ from ....arith import Analyzer
 from ....expr import IntImm, Range, substitute
 from ....node import collect
 from ....tir.hints import REDUCE_LANES
-from ....tir.lanes import lanes_of
+from ....tir.lanes import lanes_of, weak_alignments
 from ....tir.stmt import Block, BlockRealize, BufferStore, SeqStmt
 from ...blocks import uses
 from ...errors import ScheduleError
@@ -94,8 +94,8 @@ def bind_nest(sch, nest, threads=THREADS):
 
 def bind_flat(sch, loops, threads=THREADS, block=None):
     """Let the iterations of nested loops run on threads, in blocks of `threads`: of all loops as one, or, where it is
-    not proved that this keeps them apart, as those over symbolic dimensions, each loop on an axis of its own. block: the
-    only one inside; a thread has as many neighbours as it may move at once."""
+    not proved that this keeps them apart, as those over symbolic dimensions, each loop on an axis of its own. block:
+    the only one inside; a thread has as many neighbours as it may move at once."""
     if all(isinstance(sch.get(loop).extent, IntImm) for loop in loops):
         count = prod(sch.get(loop).extent.value for loop in loops)
         lanes = lanes_along(sch, block, loops) if block is not None else 1
@@ -126,7 +126,7 @@ def lanes_along(sch, block, loops):
         an.bind(loop.loop_var, Range(loop.min, loop.extent))
     values = {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
     nested = [(sch.get(loop).loop_var, sch.get(loop).extent) for loop in loops]
-    return lanes_of(substitute(realize.block.body, values), nested, an)
+    return lanes_of(substitute(realize.block.body, values), nested, an, weak_alignments(sch.func))
 
 
 def _bind_fused(sch, loops, threads, lanes=1):
@@ -170,8 +170,8 @@ def _is_short(sch, loop):
 
 
 def share_loops(sch, loops, threads, axis="threadIdx.x", block=None):
-    """Let so many threads of a block share the iterations of nested loops. block: the only one inside; a thread moves as
-    many neighbours at once as it may."""
+    """Let so many threads of a block share the iterations of nested loops. block: the only one inside; a thread moves
+    as many neighbours at once as it may."""
     if not loops:
         return
     lanes = lanes_along(sch, block, loops) if block is not None else 1

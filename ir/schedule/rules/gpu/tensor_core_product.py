@@ -33,68 +33,46 @@ from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
 from ...intrin.cuda import get_wmma_intrin_group
-from ...plan import Kernel, Match, Plan
-from ..blocks import SYMBOLIC, blocks, place_of, static_extent
-from ..registers import anchored
-from .product import _add_up, _as_matrices, _in_parts, _size, loops_of
+from ...plan import Match, Plan
+from ..blocks import SYMBOLIC, place_of, static_extent
+from .contractions import Product, add_up, as_matrices, count, in_parts, lies_along_terms, loops_of, matched
 from .tensor_core_tiles import FRAGMENT, TILES, cost_of
 
 LANES = 32
 CHUNK = 8    # elements of 16 bits that one copy moves at most
+LEAST_PART = 128  # terms of a part of a sum
 FETCHES = 4  # elements that a thread has under way where no copy is asynchronous
 
 
 @dataclass(frozen=True)
-class TensorCoreProduct(Kernel):
-    """A product of rows and columns with sums of `depth` terms, so many of it; SYMBOLIC for sizes that are not known.
-    can_part: whether sums may be made in parts."""
-
-    rows: int
-    columns: int
-    depth: int
-    batch: int = 1
-    can_part: bool = True
+class TensorCoreProduct(Product):
+    """One of numbers of 16 bits."""
 
     rule = "tensor_core_product"
+    tiles = TILES
 
     def candidates(self, target):
-        for tile in TILES:
+        for tile in self.tiles:
             if tile.threads > target.launch.max_threads or tile.shared_bytes > target.launch.shared_dyn_bytes:
                 continue
-            for parts in self._parts(tile, target.launch.sms):
+            for parts in self.parts(tile, target.launch.sms, LEAST_PART):
                 yield Plan(self.rule, tile.name, turn=tile.depth, parts=parts)
 
-    def _parts(self, tile, sms):
-        """In how many parts of equal length sums may be made: several where whole ones leave SMs without a block."""
-        blocks = -(-self.rows // tile.rows) * -(-self.columns // tile.columns) * self.batch
-        if not self.can_part or self.depth >= SYMBOLIC or blocks >= sms:
-            return (1,)
-        return tuple(p for p in (1, 2, 3, 4, 6, 8, 12, 16) if p == 1 or self.depth % p == 0 and self.depth // p >= 128)
-
     def cost(self, plan, target):
-        return cost_of(by_name(plan.algorithm), self, plan.parts, target.launch)
+        return cost_of(by_name(self.tiles, plan.algorithm), self, plan.parts, target.launch)
 
 
-def by_name(name):
-    return next(tile for tile in TILES if tile.name == name)
+def by_name(tiles, name):
+    return next(tile for tile in tiles if tile.name == name)
 
 
 def tensor_core_product(sch, target):
     """A sum of products of two operands of float16 or bfloat16, and what follows it."""
-    if not any(isa.startswith("sm_") for isa in target.isa):
-        return None
-    found = anchored(sch, fits)
+    found = matched(sch, fits) if "sm_80" in target.isa else None
     if found is None:
         return None
-    anchor, epilogue = found
-    block = sch.get(sch.get_block(anchor))
-    alone = {b.name_hint for b in blocks(sch)} == {anchor, sch.get(epilogue).name_hint}
-    if not alone or loops_of(sch, block, epilogue) is None:
-        return None
-    form, _ = contraction_form(block)
-    sizes = {side: _size(getattr(form, side)) for side in ("rows", "columns", "depth", "batch")}
-    kernel = TensorCoreProduct(**sizes, can_part=all(a.is_static for a in form.depth))
-    return Match(kernel, partial(_apply, sch, anchor, epilogue))
+    anchor, epilogue, facts = found
+    return Match(TensorCoreProduct(**facts), partial(applied, sch, anchor, epilogue, TILES, _multiply))
 
 
 def fits(block):
@@ -102,7 +80,7 @@ def fits(block):
     form, _ = contraction_form(block)
     if form is None or block.writes[0].buffer.dtype != "float32" or _format(form) is None:
         return False
-    return _size(form.depth) > 1 and all(_size(s) > 4 for s in (form.rows, form.columns))
+    return count(form.depth) > 1 and all(count(s) > 4 for s in (form.rows, form.columns))
 
 
 def _format(form):
@@ -119,15 +97,17 @@ def _narrow(factor):
 
 # ---------------------------------------------------------------- schedule
 
-def _apply(sch, anchor, epilogue, plan, target):
-    tile = by_name(plan.algorithm)
+def applied(sch, anchor, epilogue, tiles, multiply, plan, target):
+    """Schedule a product by a plan. multiply: function that schedules what a turn of the loop over terms does with the
+    copies of the operands."""
+    tile = by_name(tiles, plan.algorithm)
     _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
-        product, sums = _in_parts(sch, anchor, plan.parts)
-        _tile(sch, product, sums, tile)
-        _add_up(sch, sch.get_block(anchor), epilogue)
+        product, sums = in_parts(sch, anchor, plan.parts)
+        _tile(sch, product, sums, tile, multiply)
+        add_up(sch, sch.get_block(anchor), epilogue)
     else:
-        _tile(sch, sch.get_block(anchor), epilogue, tile)
+        _tile(sch, sch.get_block(anchor), epilogue, tile, multiply)
 
 
 def _channels_last(sch, block):
@@ -143,34 +123,42 @@ def _channels_last(sch, block):
         sch.reorder_block_iter_var(block, [*(n for n in range(len(iters)) if n not in terms), *slides, *kept])
 
 
-def _tile(sch, product, epilogue, tile):
+def _tile(sch, product, epilogue, tile, multiply):
     """Schedule a product and what reads it."""
     form, _ = contraction_form(sch.get(product))
     dtype = _format(form)
     found, every = loops_of(sch, sch.get(product), epilogue)
     copies = sch.tile_contraction(product, [tile.rows], [tile.columns], [tile.depth])
-    along = [_lies_along_terms(sch.get(copy), letter) for copy, letter in zip(copies, "mn")]
+    along = [lies_along_terms(sch.get(copy), letter) for copy, letter in zip(copies, "mn")]
     warps, strip = _result(sch, form, found, every, epilogue, tile)
     sch.transform_layout(product, ("write", 0), lambda *i: (*i[:-4], i[-4], i[-2], i[-3], i[-1]))
     sch.compute_at(product, warps, preserve_unit_loops=True)
     sch.set_scope(product, 0, "wmma.accumulator")
-    turns, steps = _warp_tiles(sch, product)
+    *_, m, n, turns, k = sch.get_loops(product)
+    sch.reorder(turns, m, n, k)
     for copy, by_terms in zip(copies, along):
         _share(sch, copy, turns, by_terms, tile)
-    names = _names(dtype, along)
-    for copy, by_terms, which in zip(copies, along, "ab"):
-        _fragments(sch, product, copy, steps, by_terms == (which == "a"), which, names)
-    _back(sch, product, epilogue, strip, tile, names)
-    init = sch.decompose_reduction(product, turns)
-    sch.tensorize(sch.get_loops(init)[-2], names["init"])
-    down, across, inner = sch.get_loops(product)[-5:-2]
-    sch.tensorize(inner, names["compute"])
-    for loop in (steps, down, across):
-        sch.unroll(loop)
-    sch.annotate(turns, STAGES, [0, 0, tile.stages - 1])
+    _back(sch, product, epilogue, strip, tile)
+    multiply(sch, product, copies, turns, along, tile, dtype)
+    sch.annotate(turns, STAGES, [0, 0, tile.stages - 1 - tile.lag])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
     sch.annotate(turns, UNROLL, 1)  # a turn has products enough; copies of it would only fill the instruction cache
+
+
+def _multiply(sch, product, copies, turns, along, tile, dtype):
+    """Let warps load fragments of what was copied, and multiply these."""
+    (m, mi), (n, ni), (steps, ki) = (sch.split(loop, [None, FRAGMENT]) for loop in sch.get_loops(product)[-3:])
+    sch.reorder(steps, m, n, mi, ni, ki)
+    names = _names(dtype, along)
+    for copy, by_terms, which in zip(copies, along, "ab"):
+        sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
+        _fragments(sch, product, copy, steps, by_terms == (which == "a"), which, names)
+    init = sch.decompose_reduction(product, turns)
+    sch.tensorize(sch.get_loops(init)[-2], names["init"])
+    sch.tensorize(mi, names["compute"])
+    for loop in (steps, m, n):
+        sch.unroll(loop)
 
 
 def _names(dtype, along):
@@ -182,17 +170,10 @@ def _names(dtype, along):
     return names
 
 
-def _lies_along_terms(copy, letter):
-    """Whether what a copy reads lies in a row along the terms rather than along rows or columns."""
-    loads = [load for load in collect(copy.body, BufferLoad) if load.indices]
-    own = {iv.var for iv in copy.iter_vars if iv.var.name.startswith(f"v_{letter}")}
-    return bool(loads) and not uses(loads[0].indices[-1], own)
-
-
 def _result(sch, form, found, every, epilogue, tile):
     """Cut the result into tiles, warps, strips of 16 rows and what a lane stores of these. Returns the loop over warps
     and the one over strips."""
-    sch.transform_block_layout(epilogue, _as_matrices(sch, form, found, every))
+    sch.transform_block_layout(epilogue, as_matrices(sch, form, found, every))
     *batch, m, n = sch.get_loops(epilogue)
     out = sch.get(epilogue)
     rows_first = _nearer(_address(out.body), out, *((iv.var, s) for iv, s in zip(out.iter_vars[-2:], (1, CHUNK))))
@@ -218,16 +199,6 @@ def _result(sch, form, found, every, epilogue, tile):
         sch.unroll(loop)
     sch.vectorize(lanes)
     return warps, strip
-
-
-def _warp_tiles(sch, product):
-    """Cut a warp's part of the sums into fragments. Returns the loop over turns, in each of which the block of threads
-    has `depth` terms, and the one over the 16 of these that fragments have."""
-    *_, m, n, turns, k = sch.get_loops(product)
-    pieces = [sch.split(loop, [None, FRAGMENT]) for loop in (m, n, k)]
-    (m, mi), (n, ni), (steps, ki) = pieces
-    sch.reorder(turns, steps, m, n, mi, ni, ki)
-    return turns, steps
 
 
 def _share(sch, copy, turns, by_terms, tile):
@@ -256,7 +227,6 @@ def _share(sch, copy, turns, by_terms, tile):
     else:
         sch.unroll(fused)
         sch.vectorize(chunk)
-    sch.storage_align(copy, 0, -2, 2 * CHUNK, CHUNK)
 
 
 def _chunk(copy, by_terms):
@@ -322,7 +292,7 @@ def _by_fragments(sch, block, intrinsic):
     sch.unroll(j)
 
 
-def _back(sch, product, epilogue, strip, tile, names):
+def _back(sch, product, epilogue, strip, tile):
     """Hand a strip of a warp's sums to its lanes by shared memory of its own, padded so that fragments are stored
     without conflicts of banks."""
     rows, columns = tile.fragments_down * FRAGMENT, tile.warp_columns
@@ -333,4 +303,4 @@ def _back(sch, product, epilogue, strip, tile, names):
         i[-1] % columns))
     sch.set_scope(back, 0, "shared")
     sch.storage_align(back, 0, -2, 32, CHUNK)
-    _by_fragments(sch, back, names["store"])
+    _by_fragments(sch, back, "wmma_store_16x16x16_f32_shared")

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 LATENCY = 900.0     # cycles from the start of a copy of global memory to shared memory until others may read it
 FRAGMENT = 16       # rows and columns of a fragment
-PRODUCTS = 1024.0   # multiply-adds of float16 numbers that an SM's tensor cores do in a cycle
+PRODUCTS = 1024.0   # multiply-adds that the tensor cores of an SM do in a cycle by products of warps (mma.sync)
 SHARED_BYTES = 128  # of shared memory that an SM reads or writes in a cycle
+FETCHED = 40.0      # bytes that an SM gets of the second-level cache in a cycle
 HIDING_WARPS = 8    # of an SM that keep its tensor cores busy
 LAUNCH = 3000.0     # cycles of a kernel's launch and end
 BYTES = 10.0        # of global memory that an SM writes and reads in a cycle
@@ -16,7 +17,8 @@ PAD = 8             # elements between rows of shared memory, so that eight neig
 @dataclass(frozen=True)
 class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
-    are in shared memory at once. registers: of a thread, about."""
+    are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
+    about. group: warps that read operands together. products: multiply-adds in a cycle."""
 
     rows: int
     columns: int
@@ -25,6 +27,9 @@ class MmaTile:
     warps_across: int
     stages: int
     registers: int
+    lag: int = 0
+    group: int = 1
+    products: float = PRODUCTS
 
     @property
     def name(self):
@@ -49,8 +54,8 @@ class MmaTile:
     @property
     def shared_bytes(self):
         """Of operands, padded the one way or the other, or of the sums that warps hand to their lanes."""
-        left = max(self.rows * (self.depth + PAD), self.depth * (self.rows + PAD))
-        right = max(self.columns * (self.depth + PAD), self.depth * (self.columns + PAD))
+        pad = PAD if self.group == 1 else 0  # warpgroups have rows swizzled
+        left, right = (max(n * (self.depth + pad), self.depth * (n + pad)) for n in (self.rows, self.columns))
         return max(2 * self.stages * (left + right), 4 * self.warps * FRAGMENT * (self.warp_columns + PAD))
 
 
@@ -68,21 +73,30 @@ TILES = (
     MmaTile(16, 64, 64, 1, 4, 4, 64),
 )
 
+# Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
+WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, 1, 4, 2 * PRODUCTS)
+                        for rows, columns, stages, registers in (
+    (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
+    (64, 32, 4, 64)))
+
 
 def cost_of(tile, kernel, parts, limits):
     """Cycles of a product by a tile, its sums in so many parts."""
     depth = -(-kernel.depth // parts // tile.depth) * tile.depth
+    # Blocks that an SM has at once share its tensor cores and its memory, and wait for their copies at the same time.
     blocks = -(-kernel.rows // tile.rows) * -(-kernel.columns // tile.columns) * kernel.batch * parts
     fitting = min(limits.registers // (tile.registers * tile.threads), 2048 // tile.threads,
                   limits.shared_dyn_bytes // (tile.shared_bytes + 1024))
     most = -(-blocks // limits.sms)  # blocks of the SM that has most
     on_each = max(1, min(fitting, most))
-    products = tile.rows * tile.columns / PRODUCTS
-    fragments = tile.warps * 2 * (FRAGMENT * tile.fragments_down + tile.warp_columns)  # bytes read for a term
+    products = tile.rows * tile.columns / tile.products
+    read = tile.group * FRAGMENT * tile.fragments_down + tile.warp_columns
+    fragments = tile.warps // tile.group * 2 * read  # bytes read for a term
     moved = (fragments + 2 * (tile.rows + tile.columns)) / SHARED_BYTES
     hidden = min(1.0, on_each * tile.warps / HIDING_WARPS)
-    work = most * depth * max(products / hidden, moved)
-    ahead = on_each * (tile.stages - 1)  # tiles of terms that are under way on an SM
-    waits = most / on_each * max(depth / tile.depth / ahead * LATENCY * on_each, LATENCY)
+    fetched = 2 * (tile.rows + tile.columns) / FETCHED
+    work = most * depth * max(products / hidden, moved, fetched)
+    turns, ahead = depth / tile.depth, tile.stages - 1 - tile.lag
+    waits = most / on_each * max(turns / ahead, 1) * LATENCY
     written = kernel.rows * kernel.columns * kernel.batch * 4 * (1 if parts == 1 else 2 * parts + 1)
     return max(work, waits) + LATENCY + written / (BYTES * limits.sms) + LAUNCH * (1 if parts == 1 else 2)

@@ -1,0 +1,107 @@
+"""A network for every target of another machine: its folder's self-test, built as its Makefile says, under QEMU."""
+import re
+
+import pytest
+
+import ingot
+from c_folders import STRICT, copy, need, run
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import find_compiler, missing_tools
+from ingot.codegen.toolchains import TOOLCHAINS
+from networks import load
+
+BOARDS = [row.name for row in TOOLCHAINS.values() if row.board]
+CROSS = [row.name for row in TOOLCHAINS.values() if row.runner and not row.board and row.arch != "x86_64"]
+SCALAR_FPUS = ["cortex-m4f", "cortex-m7", "cortex-m33", "rv32imafc", "riscv64-linux-gnu",
+               "armv7-vfpv3-linux-gnueabihf"]
+
+
+def need_tools(target):
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    need("make")
+
+
+def cflags(target, level="-O3"):
+    """What make is told: every warning is an error."""
+    flags = [level if flag == "-O3" else flag for flag in TOOLCHAINS[target].cflags]
+    return f"CFLAGS={' '.join([*flags, *STRICT])}"
+
+
+@pytest.mark.parametrize("target", BOARDS)
+@pytest.mark.parametrize("level", ["-O3", "-Os"])
+def test_boards(exported, tmp_path, target, level):
+    """Without a system: startup code, linker script and the command of QEMU are in the folder."""
+    need_tools(target)
+    folder = copy(exported("conv_net", target=target).folder, tmp_path)
+    assert "prob: max error" in run(["make", "check", cflags(target, level)], folder)
+
+
+@pytest.mark.parametrize("target", CROSS)
+def test_systems(exported, tmp_path, target):
+    """Under a system: a cross compiler, and QEMU in user mode."""
+    need_tools(target)
+    folder = copy(exported("conv_net", target=target).folder, tmp_path)
+    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target).command[0]}", cflags(target),
+                                     f"RUNNER={' '.join(TOOLCHAINS[target].runner)}"], folder)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4f", "rv32imafc"])
+def test_the_example_counts_on_a_board(exported, tmp_path, target):
+    """Under -icount shift=0 an instruction takes a nanosecond: kernels are told in milliseconds of that."""
+    need_tools(target)
+    folder = copy(exported("conv_net", target=target).folder, tmp_path)
+    run(["make", "PROFILE=1", "example"], folder)
+    text = run([*TOOLCHAINS[target].runner, "example"], folder)
+    total = float(re.search(r"best of 10 runs: ([\d.]+) ms", text)[1])
+    kernels = [float(ms) for ms in re.findall(r"^ *([\d.]+) ms  conv_net", text, re.MULTILINE)]
+    assert len(kernels) > 3 and total / 2 < sum(kernels) < 2 * total < 10
+
+
+def test_a_compiler_without_a_system_builds_any_folder(exported, tmp_path):
+    """The example does without the clock of POSIX, and the library is made by the archiver beside the compiler."""
+    need("make", "arm-none-eabi-gcc")
+    folder = copy(exported("conv_net", target="c").folder, tmp_path)
+    run(["make", "CC=arm-none-eabi-gcc"], folder)
+    assert (folder / "example").exists() and (folder / "selftest").exists()
+
+
+def test_windows(exported, tmp_path):
+    need("make", "x86_64-w64-mingw32-gcc")
+    folder = copy(exported("conv_net", target="c", weights="array").folder, tmp_path)
+    run(["make", "CC=x86_64-w64-mingw32-gcc"], folder)
+
+
+# ---- what a target without a system asks for ------------------------------------------------------------------------
+
+def test_a_library_without_a_system_needs_little():
+    library = ingot.compile(load("conv_net"), target="cortex-m4f")
+    assert (library.model.threads, library.model.weights) == ("none", "array")
+    files = library.model.files()
+    assert {"board.c", "board.ld"} <= set(files) and "<time.h>" not in files["example.c"]
+    programs = ("example.c", "selftest.c", "board.c", "README.md")
+    own = "".join(text for name, text in files.items() if name not in programs)
+    assert not re.search(r"#include <(stdio|stdlib|time)\.h>", own)
+    with pytest.raises(ValueError, match="no system runs threads on cortex-m4f: leave out threads"):
+        ingot.compile(load("conv_net"), target="cortex-m4f", threads="openmp")
+
+
+def test_weights_of_a_target_with_a_system_stay_a_blob():
+    library = ingot.compile(load("conv_net"), target="riscv64-linux-gnu")
+    assert (library.model.threads, library.model.weights) == ("openmp", "incbin")
+
+
+@pytest.mark.parametrize("target", SCALAR_FPUS)
+def test_sums_stay_in_registers(target):
+    """Of convolutions and of products, where there are 32 registers of a float each."""
+    row = Target.get(target)
+    assert row.has_tiles and row.lanes == 1 and row.accumulators < row.registers == 32
+    plans = {name: record.schedule for name, record in ingot.recorded_plans(load("conv_net"), target=target).items()}
+    tiled = [plan for plan in plans.values() if plan.rule in ("columns", "contraction")]
+    assert len(tiled) >= 3 and max(plan.tile.accumulators for plan in tiled) > 4
+    assert all(plan.tile.accumulators <= row.accumulators for plan in tiled)
+
+
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "rv32imc", "c"])
+def test_no_tiles_without_an_fpu(target):
+    assert not Target.get(target).has_tiles
