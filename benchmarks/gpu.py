@@ -33,6 +33,7 @@ import gpu_torch
 from gpu_sweep import rows_of, variants
 
 import ingot
+from ingot.codegen import compile as compilation
 from ingot.codegen.nvcc import INSTALL, find_nvcc
 from ingot.codegen.wgmma import wgmma_header
 from ingot.runtime.cuda_array import CudaError, properties
@@ -43,6 +44,9 @@ CALLS = 20  # in a graph
 PER_SM = {"registers": 65536, "threads": 2048, "blocks": 32, "shared": 166912}
 FLUSH_BYTES = 256 << 20
 TOOLS = ("memcheck", "racecheck", "synccheck")  # of compute-sanitizer
+
+
+MOST_REFERENCE_FLOPS = 10 ** 8  # of what self-tests compare with: the small networks'; others would take minutes
 
 
 class Skipped(Exception):
@@ -340,7 +344,7 @@ def main(argv=None):
     options = parser.parse_args(argv)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    about = None
+    compilation.MOST_REFERENCE_FLOPS, about = MOST_REFERENCE_FLOPS, None
     if not (options.dry_run or options.build):
         try:
             about = card()
