@@ -2,7 +2,7 @@
 where a kernel begins."""
 from __future__ import annotations
 
-from ..ir.expr import Broadcast, Call, Cast
+from ..ir.expr import Broadcast, Call, Cast, is_const_int
 from ..ir.node import collect
 from ..ir.tir.buffer import Buffer
 from ..ir.tir.stmt import BufferLoad
@@ -86,7 +86,7 @@ class OpenCLExpr(CExpr):
 
     def vector_access(self, verb, buffer, index, *value, widened=None):
         """vload4(0, &x[i]), vstore4(v, 0, &x[i])."""
-        if index.count is not None or str(index.stride) != "1":
+        if index.count is not None or not is_const_int(index.stride, 1):
             raise EmitError(f"OpenCL C loads no strided or partial vectors: {index.lanes} lanes of {buffer.name}")
         place = f"&{self.place(buffer, index.base)}"
         if verb == "store":
