@@ -254,6 +254,12 @@ def _broadcasts(graph, value, channels):
     return graph.channels_of(value) in (1, channels)
 
 
+def _lookup(graph, call):
+    """A table is no image."""
+    image = graph.image(call.args[0])
+    return image and image.like(call_op("lookup", image.value, call.args[1]))
+
+
 def _operand(graph, value, like, fill):
     """A blocked operand whose channels lie as those of the Image `like`."""
     if not isinstance(value, Constant):
@@ -399,7 +405,7 @@ def _viewed(graph, image, index):
 
 ROWS = {
     "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat,
-    "split": _split,
+    "split": _split, "lookup": _lookup,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

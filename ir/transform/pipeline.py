@@ -15,7 +15,7 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "QnnCanonicalize", "WidenImages",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "LookupTables", "QnnCanonicalize", "WidenImages",
     "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
@@ -42,6 +42,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
              "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
              "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
+    left_out |= set() if target.kind == "c" and lanes == 1 else {"LookupTables"}  # vectors compute what a table holds
     left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
     left_out |= set() if groups else {"TransposeWeights"}
     names = [n for n in names if n not in left_out]

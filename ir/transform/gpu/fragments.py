@@ -177,11 +177,17 @@ def _in_rows(fragment, source, stride):
 # ---------------------------------------------------------------- what needs no fragments
 
 _FORMATS = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32", "fp32": "f32",
-            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32"}
-# The products of ingot_mma.h: shape, format of the operands, of the sums.
+            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "fp64": "f64", "float64": "f64"}
+# The products of ingot_mma.h: shape, format of the operands (of both, where these differ), of the sums.
 _MMA = {("m16n8k16", "f16", "f32"), ("m16n8k16", "bf16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f16", "f32"),
         ("m16n8k8", "bf16", "f32"), ("m16n8k8", "tf32", "f32"), ("m16n8k4", "tf32", "f32"), ("m16n8k32", "s8", "s32"),
-        ("m16n8k32", "u8", "s32")}
+        ("m16n8k32", "u8", "s32"), ("m16n8k32", "u8s8", "s32"), ("m16n8k32", "s8u8", "s32"), ("m16n8k16", "s8", "s32"),
+        ("m8n8k4", "f64", "f64")}
+# Operations of scripts for which there is no function
+_UNKNOWN = {"ptx_mma_sp": "products of sparse operands", "ptx_cp_async_bulk": "copies in bulk",
+            **dict.fromkeys(("create_barriers", "ptx_init_barrier_thread_count", "ptx_arrive_barrier",
+                             "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_cp_async_barrier"),
+                            "barriers that count arrivals; wait by T.ptx_wait_group and T.tvm_storage_sync")}
 
 
 def lower_device_ops(func):
@@ -203,7 +209,10 @@ class _DeviceOps(Mutator):
 
     def visit_Call(self, call):
         call = self.generic_visit(call)
-        lower = getattr(self, "op_" + call.op.removeprefix("tir."), None)
+        name = call.op.removeprefix("tir.")
+        if name in _UNKNOWN:
+            self.fail(f"T.{name} has no function here: there are no {_UNKNOWN[name]}")
+        lower = getattr(self, "op_" + name, None)
         return call if lower is None else lower(call, *call.args)
 
     def address(self, pointer, offset=None):
@@ -235,8 +244,9 @@ class _DeviceOps(Mutator):
     def op_ptx_mma(self, call, shape, a_layout, b_layout, a_type, b_type, c_type, *rest):
         a, b, c = (self.address(*rest[n:n + 2]) for n in (0, 2, 4))
         formats = [_FORMATS.get(t.value) for t in (a_type, b_type, c_type)]
-        found = shape.value, formats[0], formats[2]
-        if (a_layout.value, b_layout.value) != ("row", "col") or formats[0] != formats[1] or found not in _MMA:
+        operands = formats[0] if formats[0] == formats[1] else "".join(map(str, formats[:2]))
+        found = shape.value, operands, formats[2]
+        if (a_layout.value, b_layout.value) != ("row", "col") or found not in _MMA:
             known = ", ".join(" ".join(row) for row in sorted(_MMA))
             self.fail(f"there is no ptx_mma {shape.value} {a_layout.value} {b_layout.value} of {a_type.value} and "
                       f"{b_type.value} with sums of {c_type.value}; known, of row and col: {known}")
