@@ -19,6 +19,7 @@ from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
+from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
@@ -28,8 +29,15 @@ from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
+from .tvm.driver import build
 
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
+
+
+def _is_program(model):
+    """Whether a model is no network, but loops alone."""
+    functions = model.functions.values() if isinstance(model, IRModule) else (model,)
+    return bool(functions) and all(isinstance(f, PrimFunc) for f in functions)
 
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
@@ -37,7 +45,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
             bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
-    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
+    module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
@@ -63,6 +72,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
+    if _is_program(model):
+        return build(model, target=target)
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order, dtype)
     try:

@@ -54,14 +54,14 @@ NETWORKS = {
 }
 
 
-def results(library, values):
-    found = library(*values)
+def results(network, values):
+    found = network(*values)
     return found if isinstance(found, tuple) else (found,)
 
 
-def compare(library, reference, calls):
+def compare(network, reference, calls):
     for values in calls:
-        for got, wanted in zip(results(library, values), results(reference, values), strict=True):
+        for got, wanted in zip(results(network, values), results(reference, values), strict=True):
             assert got.dtype == wanted.dtype
             np.testing.assert_array_equal(got, wanted)
 
@@ -69,15 +69,15 @@ def compare(library, reference, calls):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_python_gives_the_sizes_that_the_cpu_gives(device, name):  # noqa: F811
     made, calls = NETWORKS[name]
-    library = tvm.compile(made(), target="cuda-sm_80")
-    compare(library, tvm.compile(made(), threads="none"), calls)
-    on_device = results(library, [tvm.nd.array(a, tvm.cuda(0)) for a in calls[0]])
-    for got, wanted in zip(on_device, results(library, calls[0]), strict=True):
+    network = tvm.compile(made(), target="cuda-sm_80")
+    compare(network, tvm.compile(made(), threads="none"), calls)
+    on_device = results(network, [tvm.nd.array(a, tvm.cuda(0)) for a in calls[0]])
+    for got, wanted in zip(on_device, results(network, calls[0]), strict=True):
         assert str(got.device) == "cuda(0)"
         np.testing.assert_array_equal(got.numpy(), wanted)
     with pytest.raises(ValueError, match="each run decides dimensions of its outputs"):
-        library.bind(*calls[0])
-    assert len(library.time(*calls[0], repeat=2).times) == 2
+        network.bind(*calls[0])
+    assert len(network.time(*calls[0], repeat=2).times) == 2
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -153,9 +153,9 @@ def same(got, wanted):
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_python_takes_and_gives_structured_values(device, name):  # noqa: F811
     made, calls = STRUCTURED[name]
-    library, reference = (tvm.compile(made(), target=target) for target in ("cuda-sm_80", "host"))
+    network, reference = (tvm.compile(made(), target=target) for target in ("cuda-sm_80", "host"))
     for values in calls:
-        same(library(*values), reference(*values))
+        same(network(*values), reference(*values))
 
 
 def test_elements_of_a_sequence_may_lie_on_the_device(device):  # noqa: F811
@@ -167,5 +167,5 @@ def test_elements_of_a_sequence_may_lie_on_the_device(device):  # noqa: F811
 def test_opencl_takes_and_gives_structured_values():
     if missing():
         pytest.skip(missing())
-    library, reference = (tvm.compile(sequences(), target=target) for target in ("opencl", "host"))
-    same(library(S), reference(S))
+    network, reference = (tvm.compile(sequences(), target=target) for target in ("opencl", "host"))
+    same(network(S), reference(S))
