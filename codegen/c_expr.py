@@ -13,7 +13,7 @@ from ..ir.dtype import DataType
 from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
                        is_const_int)
 from ..ir.node import collect
-from ..ir.tir.intrinsics import ALL_INTRINSICS, NARROW, VECTOR_CALLS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, LOOKUPS, NARROW, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
 from .dialect import C
@@ -480,6 +480,10 @@ class CExpr:
         self.use("vectors", e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
+        if isinstance(e, Call) and e.op.removeprefix("tir.") in LOOKUPS.values():
+            table, places = e.args
+            at = self.place(table.buffer, table.indices[0])
+            return f"{prefix}_{e.op.removeprefix('tir.')}(&{at}, {self.text(places)})", POSTFIX
         if isinstance(e, Call) and e.op == "tir.load_words":
             first = e.args[0]
             return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX

@@ -271,6 +271,7 @@ _V2 = _row("x86-64-v2", isa="cx16 popcnt sse4_1 sse4_2 ssse3".split(), vector=Ve
 _V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
 _V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
 _V4_VNNI = _row("x86-64-v4-vnni", _V4, isa={"avx512_vnni"})
+_V4_VBMI = _row("x86-64-v4-vbmi", _V4_VNNI, isa={"avx512vbmi"})
 # Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
 _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
@@ -282,10 +283,12 @@ _ROWS = (
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
     _row("x86-64-v3-vnni", _V3, isa={"avx_vnni"}),
     _V4_VNNI,
+    # Ice Lake and Zen 5: bytes are permuted, too.
+    _V4_VBMI,
     # Halves of vectors go through units for 256 bits, of which FMAs and additions have two each.
-    _row("x86-64-v4-zen4", _V4_VNNI, isa={"avx512_vbmi2"}),
+    _row("x86-64-v4-zen4", _V4_VBMI, isa={"avx512_vbmi2"}),
     # What Intel's server processors have since 2023 (Sapphire Rapids).
-    _row("x86-64-v4-amx", _V4_VNNI, isa={"amx_tile", "amx_int8"}),
+    _row("x86-64-v4-amx", _V4_VBMI, isa={"amx_tile", "amx_int8"}),
     _AARCH64,
     _row("aarch64-dotprod", _AARCH64, isa={"asimddp"}),
     _row("aarch64-i8mm", _AARCH64, isa={"asimddp", "i8mm"}),

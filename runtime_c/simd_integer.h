@@ -10,6 +10,7 @@
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
+ *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
@@ -364,10 +365,18 @@ INGOT_INLINE i32x16 i32x16_load_i16(const int16_t *p)
 #if defined(__AVX512BW__)
 INGOT_INLINE i32x16 i32x16_load_words(const void *p)
 {
+#if defined(__AVX512VBMI__)
+    static const uint8_t places[64] = {0,  16, 32, 48, 1,  17, 33, 49, 2,  18, 34, 50, 3,  19, 35, 51,
+                                       4,  20, 36, 52, 5,  21, 37, 53, 6,  22, 38, 54, 7,  23, 39, 55,
+                                       8,  24, 40, 56, 9,  25, 41, 57, 10, 26, 42, 58, 11, 27, 43, 59,
+                                       12, 28, 44, 60, 13, 29, 45, 61, 14, 30, 46, 62, 15, 31, 47, 63};
+    return _mm512_permutexvar_epi8(_mm512_loadu_si512(places), _mm512_loadu_si512(p));
+#else
     const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i squares = _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), _mm512_loadu_si512(p));
     return _mm512_shuffle_epi8(squares, _mm512_broadcast_i32x4(turned));
+#endif
 }
 #define INGOT_HAS_I32X16_LOAD_WORDS 1
 #endif
@@ -581,6 +590,59 @@ INGOT_INTEGER_ARRAYS_IN_MEMORY(i32x16, 16)
         T##_store_n(lanes, n, a);                                                                                      \
         return T##_load(lanes);                                                                                        \
     }
+
+/* Tables: by instructions that permute bytes, else number by number. */
+#define INGOT_INTEGER_LOOKUP(T, L, name, type)                                                                         \
+    INGOT_INLINE T T##_lookup_##name(const type *table, T a)                                                           \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
+        T##_store(lanes, a);                                                                                           \
+        for (int l = 0; l < L; ++l) lanes[l] = table[lanes[l]];                                                        \
+        return T##_load(lanes);                                                                                        \
+    }
+#if defined(INGOT_HAS_F32X16) && defined(__AVX512VBMI__)
+INGOT_INLINE i32x16 i32x16_lookup_bytes(const void *table, i32x16 a)
+{
+    const uint8_t *t = (const uint8_t *)table;
+    const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(t), a, _mm512_loadu_si512(t + 64));
+    const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(t + 128), a, _mm512_loadu_si512(t + 192));
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(a), low, high);
+}
+INGOT_INLINE i32x16 i32x16_lookup_u8(const uint8_t *table, i32x16 a)
+{
+    return i32x16_low_u8(i32x16_lookup_bytes(table, a));
+}
+INGOT_INLINE i32x16 i32x16_lookup_i8(const int8_t *table, i32x16 a)
+{
+    return i32x16_low_i8(i32x16_lookup_bytes(table, a));
+}
+#else
+INGOT_INTEGER_LOOKUP(i32x16, 16, i8, int8_t)
+INGOT_INTEGER_LOOKUP(i32x16, 16, u8, uint8_t)
+#endif
+#if defined(INGOT_HAS_I32X4) && defined(__ARM_NEON)
+INGOT_INLINE i32x4 i32x4_lookup_bytes(const uint8_t *t, i32x4 a)
+{
+    const uint8x16_t at = vreinterpretq_u8_s32(a);
+    uint8x16_t found = vqtbl4q_u8(vld1q_u8_x4(t), at);
+    found = vqtbx4q_u8(found, vld1q_u8_x4(t + 64), vsubq_u8(at, vdupq_n_u8(64)));
+    found = vqtbx4q_u8(found, vld1q_u8_x4(t + 128), vsubq_u8(at, vdupq_n_u8(128)));
+    return vreinterpretq_s32_u8(vqtbx4q_u8(found, vld1q_u8_x4(t + 192), vsubq_u8(at, vdupq_n_u8(192))));
+}
+INGOT_INLINE i32x4 i32x4_lookup_u8(const uint8_t *table, i32x4 a)
+{
+    return i32x4_low_u8(i32x4_lookup_bytes(table, a));
+}
+INGOT_INLINE i32x4 i32x4_lookup_i8(const int8_t *table, i32x4 a)
+{
+    return i32x4_low_i8(i32x4_lookup_bytes((const uint8_t *)table, a));
+}
+#else
+INGOT_INTEGER_LOOKUP(i32x4, 4, i8, int8_t)
+INGOT_INTEGER_LOOKUP(i32x4, 4, u8, uint8_t)
+#endif
+INGOT_INTEGER_LOOKUP(i32x8, 8, i8, int8_t)
+INGOT_INTEGER_LOOKUP(i32x8, 8, u8, uint8_t)
 
 #define INGOT_INTEGER_LOAD_WORDS(T, L)                                                                                 \
     INGOT_INLINE T T##_load_words(const void *p)                                                                       \

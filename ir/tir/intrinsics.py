@@ -186,6 +186,8 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
+BYTES = 256  # the numbers that a byte can be, and those of a table of what becomes of each
+LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in a table, given by its first element
 # What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
 NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}

@@ -144,11 +144,14 @@ def _dense(graph, call):
 
     def pack(w):
         w = join_groups(w, groups * joined, joined)
-        return (pack_words if dot else pack_weights)(image.spread(w) if groups == 1 and inner == lanes else w, lanes, groups, inner)
+        w = image.spread(w) if groups == 1 and inner == lanes else w
+        w = (pack_words if dot else pack_weights)(w, lanes, groups, inner)
+        return w.swapaxes(-1, -2).copy() if graph.turned else w
 
     packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
-                        out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
+                        out_channels=outputs, kernel_layout=f"OIHW{lanes}o{inner}i" if graph.turned else
+                        f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
                         arithmetic=dot or call.attrs["arithmetic"])
 
 
@@ -249,6 +252,12 @@ def _broadcasts(graph, value, channels):
     if isinstance(value, Constant):
         return value.data.ndim <= 4 and str(value.data.dtype) in graph.dtypes
     return graph.channels_of(value) in (1, channels)
+
+
+def _lookup(graph, call):
+    """A table is no image."""
+    image = graph.image(call.args[0])
+    return image and image.like(call_op("lookup", image.value, call.args[1]))
 
 
 def _operand(graph, value, like, fill):
@@ -396,7 +405,7 @@ def _viewed(graph, image, index):
 
 ROWS = {
     "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat,
-    "split": _split,
+    "split": _split, "lookup": _lookup,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

@@ -22,6 +22,9 @@ from ..schedule.rules.quantized_product import vectors_of_panel
 from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
+CONVOLUTIONS, PLAIN_KERNELS = ("nn.conv1d", "nn.conv2d", "nn.conv3d"), ("OIW", "OIHW", "OIDHW")
+BYTES = ("int8", "uint8")
+EXACT = 1 << 24  # float32 holds all integers up to this one
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
@@ -110,6 +113,8 @@ class _PackWeights(GraphRewriter):
         self.once = MadeOnce()
 
     def call(self, binding, call):
+        if self.lanes > 1 and call.op in CONVOLUTIONS and (made := self._in_floats(binding, call)):
+            return made
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
         if self.target.has_tiles and call.op == "matmul":
@@ -119,6 +124,23 @@ class _PackWeights(GraphRewriter):
         if self.target.has_tiles and call.op in _STEPS:
             return self._steps(call)
         return call
+
+    def _in_floats(self, binding, call):
+        """A convolution of bytes that has no blocked layout as one of floats, which hold its sums; None for another."""
+        x, weight = call.args
+        if x.struct_info.dtype not in BYTES or not isinstance(weight, Constant) or call.attrs["out_dtype"] != "int32" or (
+                call.attrs["kernel_layout"] not in PLAIN_KERNELS):
+            return None
+        least, most = map(int, x.struct_info.dtype.finite_range())
+        sums = np.abs(weight.data.astype(np.int64)).sum(axis=tuple(range(1, weight.data.ndim)))
+        if max(-least, most) * int(sums.max(initial=0)) >= EXACT:
+            return None
+        floats = self.once(weight, "floats", lambda w: Constant(w.data.astype(np.float32), w.name))
+        total = call_op(call.op, self.emit(call_op("astype", x, dtype="float32"), f"{x.name}_floats"), floats,
+                        **{**call.attrs, "out_dtype": None})
+        if call.op == "nn.conv2d":
+            total = self._conv2d(total)
+        return call_op("astype", self.emit(total, f"{binding.var.name}_floats"), dtype="int32")
 
     def _conv2d(self, call):
         weight = call.args[1]

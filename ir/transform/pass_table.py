@@ -52,6 +52,7 @@ from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_fma import lane_indexed_fma
+from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -296,6 +297,7 @@ RELAX = _rows(
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
+    ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),

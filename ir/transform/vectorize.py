@@ -5,11 +5,11 @@ from ..arith import Analyzer
 from ..dtype import DataType
 from ..expr import (Add, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select,
                     Sub, Var, const, free_vars, is_const_int, operation_of, substitute)
-from ..node import Mutator, structural_equal
+from ..node import Mutator, collect, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ..tir.intrinsics import BYTES, LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
 from .walk import without
@@ -133,6 +133,12 @@ def _reduced(loop, analyzer):
     return store.replace(value=combine(own, vector_intrinsic(of_lanes, parts[0])))
 
 
+def is_lookup(e):
+    """Whether an expression is what a table of bytes has for one."""
+    return (isinstance(e, BufferLoad) and e.buffer.dtype in ("int8", "uint8") and len(e.indices) == 1
+            and is_const_int(e.buffer.shape[0], BYTES) and bool(collect(e.indices, BufferLoad)))
+
+
 class _Widen:
     """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
     memory (None: all)."""
@@ -149,9 +155,11 @@ class _Widen:
             raise NotVectorizable(f"the body holds a {type(stmt).__name__}")
         dtype, value = stmt.buffer.dtype, stmt.value
         if dtype not in _ARITHMETIC:
-            if dtype not in NARROW or not isinstance(value, Cast) or value.value.dtype not in _ARITHMETIC:
+            made = is_lookup(value) or isinstance(value, Cast) and value.value.dtype in _ARITHMETIC
+            if dtype not in NARROW or not made:
                 raise NotVectorizable(f"{dtype} has no vector type yet")
-            value = value.value if value.value.dtype == "int32" else Cast(DataType("int32"), value.value)
+            value = value.value if isinstance(value, Cast) and value.value.dtype == "int32" else Cast(
+                DataType("int32"), value if is_lookup(value) else value.value)
         index = self.index(stmt.indices[0])
         if not isinstance(index, Ramp):
             raise NotVectorizable(f"every iteration writes the same element of {stmt.buffer.name}")
@@ -220,6 +228,11 @@ class _Widen:
         if x.dtype in NARROW and isinstance(x, Cast):
             low = vector_intrinsic(NARROW[str(x.dtype)], self.vector(self.converted(x.replace(dtype=DataType("int32")))))
             return low if e.dtype == "int32" else Cast(dtype, low)
+        if is_lookup(x):
+            index, = x.indices
+            found = Call(DataType("int32").with_lanes(self.lanes), f"tir.{LOOKUPS[str(x.dtype)]}", (
+                x.replace(indices=(const(0, index.dtype),)), self.vector(self.value(index))))
+            return found if e.dtype == "int32" else Cast(dtype, found)
         if x.dtype in NARROW and isinstance(x, BufferLoad):
             return Cast(dtype, x.replace(indices=(self.index(x.indices[0]),)))
         raise NotVectorizable(f"{x.dtype} values that vary have no vector type yet")

@@ -86,6 +86,16 @@ def test_a_library_without_a_system_needs_little():
         ingot.compile(load("conv_net"), target="cortex-m4f", threads="openmp")
 
 
+def test_memory_in_all(exported):
+    folder = exported("conv_net", target="cortex-m4f").folder
+    header = (folder / "conv_net.h").read_text()
+    arena, stack, ram = (int(re.search(rf"CONV_NET_{what}_BYTES (\d+)u", header)[1]) for what in ("ARENA", "STACK", "RAM"))
+    outputs = sum(eval(size) for size in re.findall(r"#define CONV_NET_\w+_SIZE \(([\d* ]+)\)", header))
+    assert ram == arena + stack + 4 * outputs and stack <= 2048
+    assert f"{ram} bytes of RAM" in (folder / "README.md").read_text()
+    assert "RAM_BYTES" not in (exported("conv_net", target="c").folder / "conv_net.h").read_text()
+
+
 def test_weights_of_a_target_with_a_system_stay_a_blob():
     library = ingot.compile(load("conv_net"), target="riscv64-linux-gnu")
     assert (library.model.threads, library.model.weights) == ("openmp", "incbin")

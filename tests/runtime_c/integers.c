@@ -74,7 +74,7 @@ static void expect(int holds, const char *type, const char *what)
     static void check_##T(void)                                                                                        \
     {                                                                                                                  \
         int32_t a[L], b[L], c[L], r[L], total;                                                                         \
-        uint8_t bytes[4 * L];                                                                                          \
+        uint8_t table[256], bytes[4 * L];                                                                                          \
         float x[L], y[L];                                                                                              \
         T va, vb, vc;                                                                                                  \
         for (int l = 0; l < L; ++l) {                                                                                  \
@@ -113,6 +113,13 @@ static void expect(int holds, const char *type, const char *what)
         for (int l = 0; l < 4 * L; ++l) bytes[l] = (uint8_t)any();                                                     \
         T##_store(r, T##_load_words(bytes));                                                                           \
         EACH(L, r[l] == ingot_word(bytes[l], bytes[L + l], bytes[2 * L + l], bytes[3 * L + l]), T, "load_words");      \
+        for (int l = 0; l < 256; ++l) table[l] = (uint8_t)any();                                                       \
+        for (int l = 0; l < L; ++l) r[l] = (int32_t)(any() % 256);                                                     \
+        T##_store(b, T##_lookup_u8(table, T##_load(r)));                                                               \
+        EACH(L, b[l] == table[r[l]], T, "lookup_u8");                                                                  \
+        T##_store(b, T##_lookup_i8((const int8_t *)table, T##_load(r)));                                               \
+        EACH(L, b[l] == (int8_t)table[r[l]], T, "lookup_i8");                                                          \
+        T##_store(b, vb);                                                                                              \
         MEMORY(T, L, , int32_t)                                                                                        \
         MEMORY(T, L, _i8, int8_t)                                                                                      \
         MEMORY(T, L, _u8, uint8_t)                                                                                     \

@@ -11,6 +11,8 @@ BUILDS = [
     Build("avx-vnni", "gcc", ("-march=x86-64-v3", "-mavxvnni"), AVX2 | {"avx_vnni"}),
     Build("avx512f", "gcc", ("-mavx2", "-mfma", "-mavx512f"), AVX2 | {"avx512f"}),
     Build("avx512-vnni", "gcc", FLAGS, VNNI),
+    Build("avx512-vbmi", "gcc", (*FLAGS, "-mavx512vbmi"), VNNI | {"avx512vbmi"}),
+    Build("clang-avx512-vbmi", "clang", (*FLAGS, "-mavx512vbmi"), VNNI | {"avx512vbmi"}),
     Build("avx512-vnni-sanitized", "gcc", (*FLAGS, *SANITIZE), VNNI),
     Build("clang-avx512-vnni", "clang", FLAGS, VNNI),
     Build("clang-avx-vnni", "clang", ("-march=x86-64-v3", "-mavxvnni"), AVX2 | {"avx_vnni"}),

@@ -6,6 +6,7 @@ from ...node import collect
 from ...tir.hints import WHOLE
 from ...tir.intrinsics import NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
 from ...tir.stmt import Block, BufferLoad, BufferStore
+from ...transform.vectorize import is_lookup
 from ..blocks import uses
 from ..errors import ScheduleError
 
@@ -56,12 +57,12 @@ def vectorizes(block, lane=None):
 
 def _integers_vectorize(body, accesses):
     """Whether what a block computes of integers, in int32, has a vector form: others are loaded and stored."""
-    if any(access.buffer.dtype not in ("float32", "int32", *NARROW) or collect(access.indices, BufferLoad)
-           for access in accesses):
+    if any(access.buffer.dtype not in ("float32", "int32", *NARROW)
+           or collect(access.indices, BufferLoad) and not is_lookup(access) for access in accesses):
         return False
     stored = [store.value for store in collect(body, BufferStore) if store.value.dtype in NARROW]
     computed = [e for e in collect(body, (BinaryExpr, Select, Call)) if e.dtype in NARROW]
-    return not computed and all(isinstance(e, Cast) for e in stored) and all(
+    return not computed and all(isinstance(e, Cast) or is_lookup(e) for e in stored) and all(
         e.value.dtype in ("float32", "int32") or e.dtype in ("float32", "int32") and e.value.dtype in NARROW
         for e in collect(body, Cast))
 

@@ -9,7 +9,7 @@ from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, For, seq
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, seq
 from .barriers import WGMMA
 from .software_pipeline import WAIT
 
@@ -18,6 +18,7 @@ EACH = TILE // LANES  # elements of a fragment in a lane
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _SUMS = {("float16", "float32"): "f16_f32", ("float16", "float16"): "f16_f16", ("bfloat16", "float32"): "bf16_f32"}
 _PARTS = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
+STORE = "tir.tvm_store_matrix_sync"
 _FRAGMENTS = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync")
 
 
@@ -33,7 +34,18 @@ def infer_fragment(func):
     a fragment.
     """
     found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
-    return func.replace(body=_Fragments(func, found).visit(func.body)) if found else func
+    if not found:
+        return func
+    fragments = _Fragments(func, found)
+    body = fragments.visit(func.body)
+    if _behind(func.body) and not fragments.waited:
+        fragments.fail("products of a warpgroup are under way when it ends; store their sums after them")
+    return func.replace(body=body)
+
+
+def _behind(stmt):
+    """Whether a statement has products of warpgroups that may be under way after it."""
+    return any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(stmt, Call))
 
 
 def _call(name, *args):
@@ -42,6 +54,7 @@ def _call(name, *args):
 
 class _Fragments(Mutator):
     def __init__(self, func, buffers):
+        self.waited = False
         self.warpgroups = any(call.op == WGMMA for call in collect(func.body, Call))
         self.func, self.own, self.pointers = func, {}, {}
         for b in buffers:
@@ -79,13 +92,17 @@ class _Fragments(Mutator):
             return seq(stmt, _call("ingot_fence_proxy_async"))
         return self.generic_visit(stmt)
 
-    def visit_For(self, loop):
-        """After a loop with products that may still be under way these are waited for."""
-        behind = any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(loop.body, Call))
-        inner = behind and loop.kind != "thread_binding" and not any(
-            call.op == WGMMA for inner in collect(loop.body, For) for call in collect(inner.body, Call))
-        loop = self.generic_visit(loop)
-        return seq(loop, _call("ingot_wgmma_wait", const(0))) if inner else loop
+    def visit_SeqStmt(self, stmts):
+        """Products of a warpgroup that may still be under way are waited for before what follows them, a barrier and
+        stores of the sums, where these may take the place of operands."""
+        behind = [n for n, s in enumerate(stmts.seq) if _behind(s)]
+        stored = [n for n, s in enumerate(stmts.seq) if any(c.op == STORE for c in collect(s, Call))]
+        parts = [self.visit(s) for s in stmts.seq]
+        last = max((n for n in behind if any(n < m for m in stored)), default=None)
+        if last is not None:
+            self.waited = True
+            parts.insert(last + 1, _call("ingot_wgmma_wait", const(0)))
+        return seq(*parts)
 
     def of_warpgroup(self, pointer, offset, a, b, columns, pending):
         """The products of a turn, 16 terms each."""

@@ -29,8 +29,8 @@ void ingot_ldmatrix_x1_trans(void *w, const void *row) { load(w, row, 1, true, _
 void ingot_ldmatrix_x2_trans(void *w, const void *row) { load(w, row, 2, true, __builtin_return_address(0)); }
 void ingot_ldmatrix_x4_trans(void *w, const void *row) { load(w, row, 4, true, __builtin_return_address(0)); }
 
-/* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, 4 / sizeof elements
- * in each; `halves` words of B for each column, and twice as many of A. */
+/* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, 4 / sizeof
+ * elements in each; `halves` words of B for each column, and twice as many of A. */
 template <class A, class B, class S>
 static void product(int halves, S *d, const void *a, const void *b, const S *c, S (*x_of)(A), S (*y_of)(B))
 {

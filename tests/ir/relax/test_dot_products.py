@@ -16,7 +16,7 @@ from ingot.ir.target import Target
 from ingot.ir.tir.intrinsics import DOTS
 
 MIXES = pytest.mark.parametrize("left, right", DOTS.values(), ids=DOTS)
-TARGETS = ["c", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4"]
+TARGETS = ["c", "x86-64-v4-vbmi", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4"]
 
 
 def integers(shape, dtype, seed=0):

@@ -124,3 +124,14 @@ def test_compiled_networks(target, name, left, right):
 def test_every_part_of_a_convolution_is_in_vectors():
     text = ingot.inspect_stage(network("a mobile network", "uint8", "int8"), "c", target="x86-64-v4", threads="none")
     assert "i32x16_dot_u8s8(" in text and "i32x16_store_u8(" in text and "ingot_f32_to_i32" not in text
+
+
+@pytest.mark.parametrize("shape, weight, attrs", [
+    ((1, 6, 9, 11), (6, 2, 3, 3), {"groups": 3}), ((1, 1, 1, 64), (4, 1, 1, 5), {}),
+    ((1, 3, 9, 40), (8, 3, 3, 3), {"dilation": (1, 2)})], ids=str)
+def test_those_without_a_blocked_layout(shape, weight, attrs):
+    """Sums of floats where these hold them."""
+    x, w = integers(shape, "uint8"), integers(weight, "int8", 1)
+    mod = product_of(lambda op, x: op("nn.conv2d", x, Constant(w, "w"), out_dtype="int32", **attrs), (shape, "uint8"))
+    with ingot.compile(mod, target="host", threads="none") as library:
+        np.testing.assert_array_equal(library(x), evaluate("nn.conv2d", [x, w], out_dtype="int32", **attrs))
