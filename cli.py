@@ -152,6 +152,9 @@ def _add_options(sub):
                      "its name does not say it; weights in a C array are right in both")
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
                      "model is computed in, with sums of float32 (default: %(default)s)")
+    sub.add_argument("--requantize", choices=("float", "fixed"), default="float", help="how sums of quantized tensors "
+                     "are scaled: by floats, as onnxruntime does, or by integers and shifts, as CMSIS-NN does, for cores "
+                     "without floats (default: %(default)s)")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "
@@ -367,7 +370,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype}
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype,
+            "requantize": args.requantize}
 
 
 def _accuracy(args):
