@@ -19,17 +19,25 @@ from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
+from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
 from .runtime.emulated import EmulatedLibrary, is_emulated
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
-from .runtime.structured import LibraryByShape, StructuredLibrary
+from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
+from .tvm.driver import build
 
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
+
+
+def _is_program(model):
+    """Whether a model is no network, but loops alone."""
+    functions = model.functions.values() if isinstance(model, IRModule) else (model,)
+    return bool(functions) and all(isinstance(f, PrimFunc) for f in functions)
 
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
@@ -37,7 +45,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
             bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
-    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
+    module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
@@ -63,6 +72,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
+    if _is_program(model):
+        return build(model, target=target)
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order, dtype)
     try:
@@ -81,13 +92,10 @@ def _library(mod, options, model):
     """The library of a module that was made from `model`."""
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
-    if "input_values" in attrs and options.target.launch is not None:
-        raise ValueError(f"{compiled.title} takes or gives sequences or optional values, of which Python makes tensors "
-                         f"for CPUs only: write its folder for {options.target} by `ingot compile`, whose C takes each "
-                         "element by itself")
+    library = _class_of(options.target)
     if "input_values" not in attrs:
-        return _class_of(options.target)(compiled)
-    return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+        return library(compiled)
+    return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
 def _class_of(target, emulated=False):
@@ -242,7 +250,7 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selftest.c", "selftest_data.c")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c", "selftest_data.c")
 
 
 @dataclass(frozen=True)

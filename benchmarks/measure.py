@@ -52,11 +52,11 @@ class Models:
         """The onnx.ModelProto called `name`."""
         return self.module.load(name) if self.module else onnx.load(LIGHT / f"{name}.onnx")
 
-    def inputs(self, model):
+    def inputs(self, model, seed=0):
         """{input name: array} for a model."""
         if self.module:
-            return self.module.inputs(model)
-        rng, given = np.random.default_rng(0), {t.name for t in model.graph.initializer}
+            return self.module.inputs(model, seed)
+        rng, given = np.random.default_rng(seed), {t.name for t in model.graph.initializer}
         return {i.name: rng.random([d.dim_value or 1 for d in i.type.tensor_type.shape.dim], np.float32)
                 for i in model.graph.input if i.name not in given}
 

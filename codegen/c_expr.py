@@ -13,11 +13,12 @@ from ..ir.dtype import DataType
 from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
                        is_const_int)
 from ..ir.node import collect
-from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, LOOKUPS, NARROW, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
-from .c_types import SMALL_FLOATS, fits_int, literal
+from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
 from .dialect import C
 from .micro_kernels import micro_kernel
+from .packed_names import packed_symbol
 
 # Precedence, loosest first.
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
@@ -55,9 +56,9 @@ CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 1
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")
+VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values())
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
-LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes floats of
+LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -76,8 +77,10 @@ class CExpr:
         self.names, self.used, self.data, self.dialect, self.strides = names, used, set(), dialect, strides
         self.sums = set()  # ids of the sums and products that are an index
 
-    def use(self, what):
-        """Notes the header, if any, that what the text uses is in."""
+    def use(self, what, dtype=None):
+        """Notes the header, if any, that what the text uses is in; dtype: that of vectors."""
+        if what == "vectors" and dtype is not None and dtype.is_int:
+            self.use("integer vectors")
         if what in self.dialect.headers:
             self.used.add(self.dialect.headers[what])
 
@@ -290,9 +293,12 @@ class CExpr:
     def vector_access(self, verb, buffer, index, *value, widened=None):
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp; widened: the dtype that a
         load of integers converts to."""
-        self.use("vectors")
-        function = f"{self.dialect.vector(widened or buffer.dtype.with_lanes(index.lanes))}_{verb}"
-        function += f"_{LOADED[str(buffer.dtype)]}" if widened else ""
+        dtype = buffer.dtype.with_lanes(index.lanes)
+        narrow = LOADED.get(str(buffer.dtype), "") if verb == "store" or widened else ""
+        dtype = widened or (DataType("int32").with_lanes(index.lanes) if narrow else dtype)
+        self.use("vectors", dtype)
+        value = [v.value if narrow and isinstance(v, Cast) else v for v in value]  # the store converts
+        function = f"{self.dialect.vector(dtype)}_{verb}{narrow and f'_{narrow}'}"
         arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
@@ -317,6 +323,27 @@ class CExpr:
         name, e = _choice(name, e)
         return self._helper(name, e.dtype, e.a, e.b)
 
+    def _packed(self, name, args):
+        """The call of a packed function by its C name, with an ingot_arg for each argument."""
+        if "packed" not in self.dialect.headers:
+            raise EmitError(f"{self.dialect.name} cannot call the packed function {name!r}: only a CPU's programs can")
+        self.use("packed")
+        values = ", ".join(self._packed_argument(a) for a in args)
+        return f"{packed_symbol(name)}((const ingot_arg[]){{{values}}}, {len(args)})"
+
+    def _packed_argument(self, e):
+        if isinstance(e, Call) and e.op == "tir.tvm_stack_make_array":
+            address, shape, _, _, sample, _ = e.args
+            first, (code, bits) = address.args[0], dlpack_type(sample.dtype)
+            at_zero = all(is_const_int(i, 0) for i in first.indices)
+            data = self.names[first.buffer] if at_zero else self.text(address)
+            extents = [self.text(d) for d in shape.args] or ["1"]
+            return f"ingot_arg_tensor(INGOT_DENSE({', '.join([data, str(code), str(bits), str(len(shape.args)), *extents])}))"
+        if e.dtype == "handle":
+            raise EmitError("a packed function gets tensors and numbers: pass a buffer, not its pointer")
+        kind = "real" if e.dtype.is_float else "int"
+        return f"ingot_arg_{kind}({self.text(e)})"
+
     def _FloorDiv(self, e):
         if e.dtype.is_float:
             return self._intrinsic("floor", e.dtype, Div(e.a, e.b))
@@ -340,13 +367,13 @@ class CExpr:
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
+        if name == "load_word":
+            return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
-            raise EmitError(f"{self.dialect.name} cannot call {e.args[0]}, a packed function of a Python process; call "
-                            "a C function with T.call_extern, and bring its source in with the annotation "
-                            "pragma_import_c")
+            return self._packed(e.args[0].value, e.args[1:]), POSTFIX
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "prefetch":
@@ -373,7 +400,7 @@ class CExpr:
         if name == "bit_field":
             return self._bit_field(*e.args)
         if name in VECTOR_REDUCTIONS:
-            self.use("vectors")
+            self.use("vectors", e.args[0].dtype)
             return f"{self.dialect.vector(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
             return f"{self.helper(f'half_power_{SUFFIX[e.dtype]}')}({self.converted(e.args[0])})", POSTFIX
@@ -449,12 +476,22 @@ class CExpr:
     # ------------------------------------------------------------ vectors
 
     def _vector(self, e, kind):
-        self.use("vectors")
         prefix = self.dialect.vector(e.dtype)
+        self.use("vectors", e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
+        if isinstance(e, Call) and e.op.removeprefix("tir.") in LOOKUPS.values():
+            table, places = e.args
+            at = self.place(table.buffer, table.indices[0])
+            return f"{prefix}_{e.op.removeprefix('tir.')}(&{at}, {self.text(places)})", POSTFIX
+        if isinstance(e, Call) and e.op == "tir.load_words":
+            first = e.args[0]
+            return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
+        if isinstance(e, Cast) and e.value.dtype.element in ("float32", "int32"):
+            short = self.dialect.vector(e.value.dtype).partition("x")[0]
+            return f"{prefix}_from_{short}({self.text(e.value)})", POSTFIX
         if isinstance(e, Cast) and isinstance(e.value, BufferLoad):
             return self.vector_access("load", e.value.buffer, e.value.indices[0], widened=e.dtype), POSTFIX
         if isinstance(e, Broadcast):

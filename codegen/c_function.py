@@ -15,6 +15,7 @@ from .c_types import UnsupportedType, c_string, identifier
 from .dialect import C
 from .index_uses import indexed_by, is_index
 from .micro_kernels import micro_kernel
+from .packed_names import packed_calls
 from .team import PREPARED, one_thread, parallel_nest, shared_by_team
 from .tiles import Tile, tile_name
 
@@ -27,7 +28,7 @@ class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
     it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
     a parallel region are to call it together, each with its ingot_worker; waits: whether they wait for one another at
-    its end; tiles: the C of the functions that it calls."""
+    its end; tiles: the C of the functions that it calls; packed: the functions of others that it calls."""
 
     name: str
     signature: str
@@ -37,6 +38,7 @@ class CFunction:
     team: bool = False
     waits: bool = False
     tiles: tuple = ()
+    packed: tuple = ()
 
 
 def print_function(func, name, dialect=C):
@@ -49,6 +51,9 @@ def outputs_of(func):
     attrs["outputs"], the positions among its tensors of what C functions write that it calls."""
     declared = [func.buffers[n] for n in func.attrs.get("outputs", ())]
     calls = [call for call in collect(func.body, Call) if call.op == "tir.call_extern"]
+    if "outputs" not in func.attrs:  # a packed function may write whatever it gets
+        declared += [call.args[0].args[0].buffer for call in collect(func.body, Call)
+                     if call.op == "tir.tvm_stack_make_array"]
     filled = [call.args[1 + n].args[0].buffer for call in calls for n in micro_kernel(call).writes]
     return dict.fromkeys([*declared, *filled, *(s.buffer for s in collect(func.body, BufferStore))])
 
@@ -127,7 +132,8 @@ class CPrinter(Visitor):
                       for (params, body), name in self.tiles.items())
         team = self.team is not None
         waits = team and self.team.waits
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles,
+                         packed_calls(self.func))
 
     def bounds(self):
         """What stands between a kernel's result and its name."""
@@ -249,10 +255,11 @@ class CPrinter(Visitor):
         else:
             # Also for small arrays: with AVX-512 gcc 12 may move 16 bytes at once to one in a leaf function as if the
             # stack were aligned for that; asked for more, it does align it.
-            aligned = self.dialect.aligned if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
+            own = extent.value * b.dtype.bytes if b.dtype.lanes == 1 else 0
+            aligned = self.dialect.aligned if own >= self.dialect.least_aligned else ""
             self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
         if b.dtype.lanes > 1:
-            self.expr.use("vectors")
+            self.expr.use("vectors", b.dtype)
         self.visit(decl.body)
         self.names.release(b)
 

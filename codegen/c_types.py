@@ -40,7 +40,7 @@ _LIBM = {"rint", "round", *(row.spellings["c float64"] for row in INTRINSICS.val
                              if row.spellings.get("c float64", "").isidentifier())}
 # What generated text may call or name: a variable called so would hide it.
 USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf"])
-_USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
+_USED_PATTERN = re.compile(r"(INGOT|ingot|[fi]32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
 
 
 def shortened(name, most=MOST_LETTERS):
@@ -85,6 +85,17 @@ def c_type(dtype):
     if dtype not in C_TYPES:
         raise UnsupportedType(f"dtype {dtype} has no C type; it must be one of {', '.join(C_TYPES)}")
     return C_TYPES[dtype]
+
+
+# DLPack's codes of types; float8 ones have a code each.
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14,
+           "float4_e2m1fn": 17}
+
+
+def dlpack_type(dtype):
+    """(code, bits) of a DataType in DLPack."""
+    return _FLOAT8.get(dtype.element, _CODES.get(dtype.code)), dtype.bits
 
 
 def literal(dtype, value, numbers=NUMBERS):

@@ -3,28 +3,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.expr import is_const_int
+from ..ir.expr import Broadcast, Call, Ramp, is_const_int
 from ..ir.node import collect
 from ..ir.tir.buffer import Buffer
-from ..ir.tir.stmt import For
+from ..ir.tir.stmt import BufferLoad, For
 from ..ir.transform.gpu.launch import BOUNDS
 from .c_expr import POSTFIX, CExpr, EmitError
 from .c_function import CPrinter, computed_with
-from .dialect import C
+from .dialect import C, spelled
 from .kernels import PRINTERS
 
 AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
-# float32 functions that CUDA has itself, to 2 ulp and better; others are those of the runtime for CPUs.
-OWN = {"exp": "expf", "log": "logf", "sqrt": "sqrtf", "tanh": "tanhf", "erf": "erff", "floor": "floorf",
-       "ceil": "ceilf", "round": "rintf"}
 
 CUDA = replace(
-    C, name="CUDA C", vectors={}, index="int64_t", math={**C.math, "float32": {**C.math["float32"], **OWN}},
+    C, name="CUDA C", vectors={}, index="int64_t",
+    math={**C.math, "float32": {**C.math["float32"], **spelled("cuda", "float32")}},
     headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
-             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h"},
+             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h",
+             "tma": "ingot_tma.h", "wgmma": "ingot_wgmma.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
-    memories={"shared": "__shared__ "}, aligned="__align__(16) ", unroll="#pragma unroll {count}", parallel=None,
-    collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
+    memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8,
+    unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None,
+    threads={axis: f"(int){axis}" for axis in AXES},
     barriers={**dict.fromkeys(("shared", "shared.dyn", "global"), "__syncthreads()"), "warp": "__syncwarp()"},
     reserved=frozenset("blockIdx threadIdx blockDim gridDim warpSize half dim3 float2 float3 float4 int2 int3 int4 "
                        "min max abs grid block shared stream arguments".split()), worker="", templates={})
@@ -63,6 +63,7 @@ class CudaExpr(CExpr):
     def _device_function(self, e):
         function = str(getattr(e.args[0], "value", e.args[0]))
         for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"),
+                              ("ingot_wgmma_m64", "wgmma"), ("ingot_wgmma", "tma"), ("ingot_fence_proxy", "tma"),
                               ("ingot_to_tf32", "mma"), ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)
@@ -100,13 +101,39 @@ class CudaPrinter(CPrinter):
             self.known.pop(key, None)
 
     def declares(self, stmt):
-        return isinstance(stmt, For) and stmt.kind == "thread_binding" or super().declares(stmt)
+        if isinstance(stmt, For) and stmt.kind == "thread_binding":
+            key = stmt.thread_binding, self.type_of(stmt.loop_var), str(stmt.min)
+            return key not in self.known or self.declares(stmt.body)
+        return super().declares(stmt)
 
     def visit_DeclBuffer(self, decl):
         if decl.buffer.scope == "shared.dyn":
             self.pool(decl)
         else:
             super().visit_DeclBuffer(decl)
+
+    def visit_BufferStore(self, store):
+        if not isinstance(store.indices[0], Ramp):
+            super().visit_BufferStore(store)
+            return
+        lanes, value, zeros = store.indices[0].lanes, store.value, ()
+        if isinstance(value, Call) and value.op == "tir.if_then_else" and isinstance(value.args[1], BufferLoad):
+            condition, value, _ = value.args
+            zeros = (self.expr.text(condition),)
+        if isinstance(value, BufferLoad):
+            function, of = "ingot_copy_or_zero" if zeros else "ingot_copy", self.first(value)
+        elif isinstance(value, Broadcast):
+            function, of = "ingot_fill", self.expr.converted(value.value)
+        else:
+            raise EmitError(f"{self.dialect.name} moves vectors, and computes with none: {store}; run VectorizeAccess "
+                            "first")
+        self.expr.use("device")
+        self.line(f"{function}<{lanes}>({', '.join([self.first(store), of, *zeros])});")
+
+    def first(self, access):
+        """The address of the first of the elements that a Ramp loads or stores."""
+        base = access.indices[0].base
+        return self.names[access.buffer] if is_const_int(base, 0) else f"&{self.expr.place(access.buffer, base)}"
 
     def pool(self, decl):
         """The shared memory of a launch, and the arrays that lie in it."""

@@ -20,6 +20,7 @@ class CudaFolder(Folder):
     Printer = CudaProgramPrinter
     templates, suffix = "cuda/", ".cu"
     align = ALIGN
+    graphs = True  # whether programs capture runs
     stream = ("ingot_stream stream", "stream")
     words = {"api": "CUDA", "own_code": "CUDA's own code (cudaError_t)", "own_memory": "the device's memory",
              "lies": "on the device", "host_bytes": 128}  # of templates/device
@@ -50,8 +51,10 @@ class CudaFolder(Folder):
         context = super()._context()
         codes = toolchain(self.m.target).device_code
         parameter, argument = self.stream
-        return {**context, **self.words, "stream_parameter": parameter, "stream_name": argument,
-                "uploads": self.uploads, "waits": waits(self.p.run), "index_inputs": bool(context["index_checks"]),
+        waiting = waits(self.p.run)
+        return {**context, **self.words, "folder": self.templates, "stream_parameter": parameter,
+                "stream_name": argument, "uploads": self.uploads, "waits": waiting,
+                "captures": self.graphs and not waiting, "index_inputs": bool(context["index_checks"]),
                 "index_checks": [], "codes": ", ".join(codes)}
 
     def _tools(self, tools):

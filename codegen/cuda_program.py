@@ -90,6 +90,11 @@ class CudaProgramPrinter(ProgramPrinter):
         """The call that copies within the device's memory."""
         return f"cudaMemcpyAsync({dst}, {src}, {size}, cudaMemcpyDeviceToDevice, stream)"
 
+    def _fetched(self, place):
+        """The calls after which ingot_read has what lies at a place of the device."""
+        return (f"cudaMemcpyAsync(&ingot_read, {place}, sizeof ingot_read, cudaMemcpyDeviceToHost, stream)",
+                "cudaStreamSynchronize(stream)")
+
     def _copy(self, copy, where):
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
         instance, size = "*net" if where.memory else "net", self._size(copy.bytes)
@@ -103,10 +108,8 @@ class CudaProgramPrinter(ProgramPrinter):
         ctype = C_TYPES[dtype_of(self.p, operand)]
         instance, place = "*net" if where.memory else "net", self._argument(operand, where)
         cast = "" if ctype == own else f"({own})"
-        lines = [f"{ctype} ingot_read = 0;",
-                 f"TRY({instance}, cudaMemcpyAsync(&ingot_read, {place}, sizeof ingot_read, cudaMemcpyDeviceToHost, "
-                 "stream));",
-                 f"TRY({instance}, cudaStreamSynchronize(stream));", f"{self.names[id(let.dim)]} = {cast}ingot_read;"]
+        lines = [f"{ctype} ingot_read = 0;", *(f"TRY({instance}, {call});" for call in self._fetched(place)),
+                 f"{self.names[id(let.dim)]} = {cast}ingot_read;"]
         return [*self._code(where, "{"), *(line for text in lines for line in self._code(where, INDENT + text)),
                 *self._code(where, "}")]
 

@@ -36,11 +36,19 @@ def primitives(sch):
     return ", ".join(_joined(_step(step, names) for step in sch.trace if not step.name.startswith("get_")))
 
 
+MOST_NAMED = 2  # loops that were fused, each of which gives a part of the name
+
+
 class _Names:
     """Names of the loops and blocks that a schedule's handles stand for, or stood for."""
 
     def __init__(self, sch):
         self.sch, self.renamed = sch, loop_names(sch.func)
+        self.short = {}  # long names of fused loops, which kernels for devices call by other ones: what stands for them
+        for step in sch.trace if any(step.name == "bind" for step in sch.trace) else ():
+            if step.name == "fuse" and len(step.inputs) > MOST_NAMED:
+                first, last = (self.of(self._var(h)) for h in (step.inputs[0], step.inputs[-1]))
+                self.short[self._var(step.outputs[0]).name] = f"{first}...{last}"
         for step in reversed(list(sch.trace)):  # those that are no more: after what became of them
             if step.name in ("split", "fuse"):
                 self._name_from(step)
@@ -64,7 +72,9 @@ class _Names:
             return None
 
     def of(self, var):
-        return self.renamed.get(var, var.name)
+        name = self.renamed.get(var, var.name)
+        fused = next((n for n in self.short if name == n or name.startswith(f"{n}_")), None)
+        return self.short[fused] + name[len(fused):] if fused else name
 
     def text(self, handle):
         """The name of what a handle stands for; "" where nothing says."""

@@ -26,12 +26,13 @@ class Dialect:
     math        {dtype: {intrinsic: as the rows of ir/tir/intrinsics.py spell it}}
     bits        {dtype: (the function that gives its bits, that of the number of given bits)}
     runtime     what the names of the runtime's functions begin with
-    headers     {what is used: header}: "vectors", "helpers" (functions of the runtime), "libm", "half", "team"
+    headers     {what is used: header}: "vectors", "integer vectors", "helpers" (functions of the runtime), "libm",
+                "half", "team", "packed" (what packed functions are called with)
     entry       before the declaration of a kernel; inline: of a function that kernels call
     failure     (type of a kernel that can fail, its statement where a message says why, its last); None: none can
     restrict    before a pointer that alone reaches what it points to
     pointers    {scope of a buffer: the qualifier of a pointer to it}; memories: of its declaration
-    aligned     before an array that vectors are loaded from
+    aligned     before an array that vectors are loaded from, if it has at least so many bytes: least_aligned
     unroll      before a loop of which {count} turns become copies
     parallel    before a loop, or the first of a nest that {collapse} tells of, whose iterations threads share; None:
     there
@@ -63,6 +64,7 @@ class Dialect:
     pointers: dict = field(default_factory=dict)
     memories: dict = field(default_factory=dict)
     aligned: str = ""
+    least_aligned: int = 16
     unroll: str = ""
     parallel: str | None = None
     collapse: str = ""
@@ -87,7 +89,7 @@ class Dialect:
         return self.vectors[dtype]
 
 
-def _spelled(kind, dtype):
+def spelled(kind, dtype):
     """{intrinsic: its spelling} of those that have one in a kind of target, for a dtype."""
     key = f"{kind} {dtype}"
     return {name: row.spellings[key] for name, row in ALL_INTRINSICS.items() if key in row.spellings}
@@ -95,10 +97,12 @@ def _spelled(kind, dtype):
 
 # What targets of kind "c" compile: C99, with the runtime of runtime_c/ and OpenMP's threads.
 C = Dialect(
-    name="C", types=C_TYPES, vectors={f"float32x{n}": f"f32x{n}" for n in (4, 8, 16)}, numbers=NUMBERS,
-    math={dtype: _spelled("c", dtype) for dtype in ("float32", "float64")}, bits=FLOAT_BITS, index="ingot_index",
-    runtime="ingot_", headers={"vectors": "simd.h", "helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h",
-                               "team": "ingot_team.h"},
+    name="C", types=C_TYPES, numbers=NUMBERS, bits=FLOAT_BITS, index="ingot_index",
+    vectors={f"{d}x{n}": f"{short}x{n}" for d, short in (("float32", "f32"), ("int32", "i32")) for n in (4, 8, 16)},
+    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32")},
+    runtime="ingot_", headers={"vectors": "simd.h", "integer vectors": "simd_integer.h", "helpers": "ingot_math.h",
+                               "libm": "math.h", "half": "ingot_half.h", "team": "ingot_team.h",
+                               "packed": "ingot_module.h"},
     inline="INGOT_INLINE ", failure=("const char *", 'return "{message}";', "return NULL;"),
     restrict="INGOT_RESTRICT ", aligned="INGOT_ALIGNED(64) ", unroll="INGOT_UNROLL({count})",
     parallel="INGOT_OMP(parallel for{collapse} schedule(static))", collapse=" collapse({count})",

@@ -15,21 +15,12 @@ from ..ir.tir.buffer import Buffer
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import COMMA, CExpr
 from .c_function import Names, outputs_of
-from .c_types import c_type
+from .c_types import c_type, dlpack_type
 from .kernels import Kernel, print_kernel
 
 DEFAULT_ALIGNMENT = 64
 WORKSPACE_ALIGN = 64
 _LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken", "call")
-# DLPack's codes of types; float8 ones have a code each.
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-_FLOAT8 = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14,
-           "float4_e2m1fn": 17}
-
-
-def dlpack_type(dtype):
-    """(code, bits) of a DataType in DLPack."""
-    return _FLOAT8.get(dtype.element, _CODES.get(dtype.code)), dtype.bits
 
 
 class EntryError(ValueError):

@@ -6,6 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 from itertools import zip_longest
+from math import prod
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
@@ -36,7 +37,8 @@ class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
     nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`;
     statements: see count_statements; stack: bytes of its arrays, and of the functions of the runtime that it calls;
-    bounds: of the errors of what it is made by, but for FMAs."""
+    bounds: of the errors of what it is made by, but for FMAs; spans: of each parameter the elements from its first to
+    its last, an expression of `dims`, or None where it is no array."""
 
     function: CFunction
     comment: str
@@ -47,6 +49,7 @@ class Kernel:
     statements: int = 1
     stack: int = 0
     bounds: tuple = ()
+    spans: tuple = ()
 
     @property
     def signature(self):
@@ -108,7 +111,8 @@ def print_kernel(func, name, kind="c"):
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
     return Kernel(PRINTERS[kind](func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
                   _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims,
-                  count_statements(func.body), stack_bytes(func), func.attrs.get("bounds", ()))
+                  count_statements(func.body), stack_bytes(func), func.attrs.get("bounds", ()),
+                  tuple(str(prod(func.buffer_map[p].shape)) if p in func.buffer_map else None for p in func.params))
 
 
 def count_statements(stmt):
@@ -126,9 +130,11 @@ def imports_of(kernels):
     return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
 
 
-def includes_of(uses, *own):
-    """The include lines of templates/includes.c for the headers in use: the system's, then `own` and the runtime's."""
-    return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})]}
+def includes_of(uses, *own, packed=()):
+    """What templates/includes.c prints for the headers in use, the system's, then `own` and the runtime's, and for
+    Packed functions."""
+    return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})],
+            "packed": packed}
 
 
 def bounds_of(kernels):
@@ -175,7 +181,7 @@ def shape_summary(func):
     outputs, stored = func.attrs.get("num_outputs", 1), func.attrs.get(STORED, ())
 
     def text(b, form=""):
-        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(s) for s in b.shape)}]" + (f" in {form}" if form else "")
+        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(getattr(s, 'value', s)) for s in b.shape)}]" + (f" in {form}" if form else "")
 
     inputs = [text(*pair) for pair in zip_longest(buffers[:-outputs], stored, fillvalue="")]
     return ", ".join(inputs) + " -> " + ", ".join(map(text, buffers[-outputs:]))

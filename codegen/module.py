@@ -12,6 +12,7 @@ from .compile import VERSION
 from .entry import description, make_entry
 from .package import RUNTIME, inlined, runtime_files
 from .kernels import imports_of, includes_of
+from .packed_names import packed_of
 from .render import render
 from .target import Target
 
@@ -41,6 +42,11 @@ class CModule:
         return {f"{name}.c": self.source(), f"{name}.h": self.header(name), **runtime_files(self._uses()),
                 **{h: (RUNTIME / h).read_text() for h in ("ingot_module.h", "ingot_entry.h")}}
 
+    @property
+    def packed(self):
+        """The Packed functions that the module calls."""
+        return packed_of(e.kernel.function for e in self.entries)
+
     def _uses(self):
         return set().union(*(e.kernel.function.uses for e in self.entries))
 
@@ -52,7 +58,7 @@ class CModule:
             "title": textwrap.fill(", ".join(e.name for e in self.entries), 114, subsequent_indent=" * "),
             "entries": [_texts(e) for e in self.entries], "entry": c_string(self.entry), "version": VERSION,
             "target": self.target.name, "imports": imports_of(e.kernel for e in self.entries),
-            **includes_of(uses, "ingot_entry.h"),
+            **includes_of(uses - {"ingot_module.h"}, "ingot_entry.h", packed=self.packed),
             "first_headers": ["ingot_threads.h"] if "ingot_team.h" in uses else []}
 
 
@@ -63,6 +69,7 @@ class StoredSource:
     text: str
     stored: dict = field(default_factory=dict)
     target: Target = field(default_factory=lambda: Target.get("host"))
+    packed = ()  # who wrote the file supplies the functions that it calls
 
     def source(self):
         return self.text

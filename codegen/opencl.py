@@ -9,6 +9,7 @@ from ..ir.tir.stmt import BufferLoad
 from ..ir.tir.intrinsics import ALL_INTRINSICS
 from .c_expr import ADDITIVE, LOADED, MULTIPLICATIVE, POSTFIX, UNARY, CExpr, EmitError
 from .c_types import C_TYPES
+from .c_function import CPrinter
 from .cuda import CudaPrinter
 from .dialect import FLOAT_BITS, Dialect
 from .kernels import PRINTERS
@@ -105,6 +106,8 @@ class OpenCLPrinter(CudaPrinter):
 
     def bounds(self):
         return ""
+
+    visit_BufferStore = CPrinter.visit_BufferStore
 
     def pool(self, decl):
         """The memory of a group, and the arrays that lie in it."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-from .c_expr import EmitError
 from .c_names import BESIDE, BESIDE_LAUNCHES
 from .c_program import INDENT, wrap_call
 from .c_types import c_string
 from .cuda_package import CudaFolder
 from .cuda_program import CudaProgramPrinter, Launcher, parameters
 from .package import FOLDERS, RUNTIME, inlined, runtime_files
-from .tree import Read
 
 ALIGN = 128  # bytes, of the arena and weights: as much as clSVMAlloc promises
 HOST_FIXED = 128  # bytes of an instance beside its programs and kernels
@@ -37,11 +35,8 @@ class OpenCLProgramPrinter(CudaProgramPrinter):
     def _copied(self, dst, src, size):
         return f"ingot_copy(queue, {dst}, {src}, {size})"
 
-    def _assigned(self, let, where):
-        if isinstance(let.value, Read):
-            raise EmitError(f"the run decides {let.dim.name} by what a tensor holds, which a run that only enqueues "
-                            "cannot read: give the size by dims or bounds, or compile for the CPU")
-        return super()._assigned(let, where)
+    def _fetched(self, place):
+        return f"clEnqueueSVMMemcpy(queue, CL_TRUE, &ingot_read, {place}, sizeof ingot_read, 0, NULL, NULL)",
 
 
 def _sizes(extents):
@@ -73,7 +68,7 @@ class OpenCLFolder(CudaFolder):
 
     Printer = OpenCLProgramPrinter
     templates, suffix = "opencl/", ".c"
-    align = ALIGN
+    align, graphs = ALIGN, False
     stream = ("ingot_queue queue", "queue")
     words = {"api": "OpenCL", "own_code": "OpenCL's own code", "own_memory": "memory of clSVMAlloc",
              "lies": "in shared virtual memory"}
@@ -104,7 +99,7 @@ class OpenCLFolder(CudaFolder):
         kernels = [{"function": k.function, "comment": k.comment, "signature": k.signature, "body": k.body,
                     "tiles": k.tiles} for k in more["kernels"]]
         return super()._own("kernels.cl", file=more["file"].replace(".c", ".cl"), runtime=runtime, doubles=doubles,
-                            kernels=kernels, imports=[], system_headers=[], headers=[])
+                            kernels=kernels, imports=[], system_headers=[], headers=[], packed=[])
 
     def _context(self):
         context = super()._context()

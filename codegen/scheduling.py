@@ -21,7 +21,7 @@ from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
 from .recorded import apply_recorded, does_not_fit, with_recorded
 
-TILED = ("gpu_product",)  # rules of GPUs whose tiles may turn out too large
+TILED = ("warpgroup_product", "tensor_core_product", "gpu_product")  # rules of GPUs whose tiles may turn out too large
 
 
 @dataclass
@@ -33,7 +33,8 @@ class Scheduling:
 
     functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Record)}; kept: bytes of stack
     that their arrays may take; prefix: of names in C; waits: {name: parallel loops of its plan for several threads},
-    empty where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}.
+    empty where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}; lowered:
+    {scheduled function: what it is lowered}, of those that were so to see whether they fit.
     """
 
     functions: dict
@@ -45,6 +46,7 @@ class Scheduling:
     waits: dict = field(default_factory=dict)
     keys: dict = field(default_factory=dict)
     decided: dict = field(default_factory=dict)
+    lowered: dict = field(default_factory=dict)
 
     @cached_property
     def _names(self):
@@ -118,7 +120,7 @@ class Scheduling:
         if sch.plan is None or sch.plan.rule not in TILED:
             return
         try:
-            lowered = lower_prim_func(sch.func, pipeline_for(machine, Network(self.kept)))
+            lowered = self.lowered[sch.func] = lower_prim_func(sch.func, pipeline_for(machine, Network(self.kept)))
             kernels = device_kernels(lowered, machine.launch)
         except LaunchError as error:
             raise PlanError(str(error)) from None
@@ -176,11 +178,16 @@ def _first_of_all(sch):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "plan", "schedule", "refused" and "shapes" for the comment in the C,
+    """The function of a Schedule, with what facts_of says."""
+    return sch.func.with_attr(facts_of(sch, func, work))
+
+
+def facts_of(sch, func, work):
+    """Attributes of a function and its Schedule: "plan", "schedule", "refused" and "shapes" for the comment in the C,
     "work" for profiles: that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work, "schedule": primitives(sch)}
     if sch.plan:
         attrs[ATTRIBUTE] = sch.plan
     if sch.refused:
         attrs["refused"] = "; ".join(sch.refused)
-    return sch.func.with_attr(attrs)
+    return attrs

@@ -217,6 +217,18 @@ def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=(
     return _build(sources, out, target, threads, jobs, ("-fPIC",), ("-shared", "-Wl,-Bsymbolic"), cflags)
 
 
+def build_object(source, out, target="host", cflags=()):
+    """Compile one .c file to an object file that shared libraries can hold. Raises ToolchainError."""
+    target, out = Target.get(target), Path(out).resolve()
+    compiler, tools = find_compiler(target), toolchain(target)
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        made = Path(folder, "made.o")
+        _call([*compiler.command, *tools.cflags, "-fPIC", *cflags, "-c", str(source), "-o", str(made)],
+              f"compiling {Path(source).name}")
+        _replace(made, out)
+    return out
+
+
 def build_program(sources, out, target="host", threads="none", jobs=2, cflags=()):
     """Compile and link a program from a list of .c and .S files, as build_shared. Returns `out` as a Path."""
     return _build(sources, out, target, threads, jobs, (), (), cflags)

@@ -84,8 +84,11 @@ _V3 = _linux("x86-64-v3", "x86_64", ("-march=x86-64-v3",), "x86_64-linux-gnu", (
 # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves. qemu has
 # no AVX-512.
 _V4 = _linux("x86-64-v4", "x86_64", ("-march=x86-64-v4", "-mprefer-vector-width=512"), "x86_64-linux-gnu",
-             cpus=tuple("x86-64-v4 skylake-avx512 cascadelake cooperlake icelake-client icelake-server tigerlake "
-                        "znver5".split()))
+             cpus=tuple("x86-64-v4 skylake-avx512".split()))
+_V4_VNNI = replace(_V4, name="x86-64-v4-vnni", cflags=(*_V4.cflags, "-mavx512vnni"), cpus=tuple(
+    "x86-64-v4-vnni cascadelake cooperlake".split()))
+_V4_VBMI = replace(_V4_VNNI, name="x86-64-v4-vbmi", cflags=(*_V4_VNNI.cflags, "-mavx512vbmi"), cpus=tuple(
+    "x86-64-v4-vbmi icelake-client icelake-server tigerlake znver5".split()))
 
 
 # ---------------------------------------------------------------- boards
@@ -137,13 +140,21 @@ _BOARDS = (
     _rv32("rv32imafc", "ilp32f"),
 )
 TOOLCHAINS = {row.name: row for row in (
-    _V2, _V3, _V4,
-    replace(_V4, name="x86-64-v4-zen4", cflags=(*_V4.cflags, "-mavx512vbmi2"), cpus=("x86-64-v4-zen4", "znver4"),
+    _V2, _V3, _V4, _V4_VNNI, _V4_VBMI,
+    # Compilers: gcc 11, clang 12.
+    replace(_V3, name="x86-64-v3-vnni", cflags=(*_V3.cflags, "-mavxvnni"),
+            cpus=("x86-64-v3-vnni", "alderlake", "arrowlake", "meteorlake")),
+    replace(_V4_VBMI, name="x86-64-v4-zen4", cflags=(*_V4_VBMI.cflags, "-mavx512vbmi2"),
+            cpus=("x86-64-v4-zen4", "znver4"),
             made_for=frozenset({"AuthenticAMD", "family 25"})),
     # Compilers: gcc 11, clang 12.
-    replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"),
+    replace(_V4_VBMI, name="x86-64-v4-amx", cflags=(*_V4_VBMI.cflags, "-mamx-tile", "-mamx-int8"),
             cpus=tuple("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split())),
     _linux("aarch64-linux-gnu", "aarch64", ("-march=armv8-a",), "aarch64-linux-gnu", ("qemu-aarch64",)),
+    _linux("aarch64-dotprod", "aarch64", ("-march=armv8.2-a+dotprod",), "aarch64-linux-gnu",
+           ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a55", "cortex-a75", "cortex-a78")),
+    _linux("aarch64-i8mm", "aarch64", ("-march=armv8.2-a+dotprod+i8mm",), "aarch64-linux-gnu",
+           ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a510", "cortex-a710", "neoverse-n2", "neoverse-v1")),
     _linux("aarch64-neoverse-n1", "aarch64", ("-mcpu=neoverse-n1",), "aarch64-linux-gnu", ("qemu-aarch64",),
            cpus=("neoverse-n1",), made_for=frozenset({"part 0xd0c"})),
     _linux("armv7-linux-gnueabihf", "armv7l", ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),

@@ -198,6 +198,7 @@ GPU = {
     "gpu.threads": Cost(2048, "threads/multiprocessor", DATA_SHEET),
     "gpu.block_threads": Cost(256, "threads/block", ESTIMATE),  # of kernels that do not depend on it
     "gpu.load": Cost(8, "cycles/element", ESTIMATE),  # of a thread, where others hide what it waits for
+    "gpu.bytes": Cost(10, "bytes/cycle", ESTIMATE),  # of global memory that a multiprocessor reads
     "gpu.shuffle": Cost(25, "cycles", ESTIMATE),
     "gpu.barrier": Cost(30, "cycles", ESTIMATE),
 }

@@ -19,6 +19,8 @@ MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.
 # What rules ask for that an instruction set brings: any of these words of `isa`.
 FEATURES = {
     "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
+    "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
+    "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -191,6 +193,12 @@ class Target(metaclass=_Named):
     def _values(self):
         return {name: cost.value for name, cost in self.costs.items()}
 
+    def multiplies_bytes(self, left, right, constant=True, windows=False):
+        """Whether products of 8-bit integers of these dtypes, added up in int32, are computed as they are, not as
+        floats: where instructions and kernels multiply them, or floats have no vectors. constant: of constant columns;
+        windows: of a convolution."""
+        return self.kind == "c" and (constant or self.lanes == 1)
+
     def __str__(self):
         return self.name
 
@@ -262,6 +270,8 @@ def _row(name, parent=None, isa=(), vector=None, costs=None, **fields):
 _V2 = _row("x86-64-v2", isa="cx16 popcnt sse4_1 sse4_2 ssse3".split(), vector=Vector(4, 16, accumulators=9))
 _V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
 _V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
+_V4_VNNI = _row("x86-64-v4-vnni", _V4, isa={"avx512_vnni"})
+_V4_VBMI = _row("x86-64-v4-vbmi", _V4_VNNI, isa={"avx512vbmi"})
 # Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
 _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
@@ -270,11 +280,18 @@ _SCALARS = Vector(1, 32, accumulators=20)
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
 _ROWS = (
     _V2, _V3, _V4,
+    # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
+    _row("x86-64-v3-vnni", _V3, isa={"avx_vnni"}),
+    _V4_VNNI,
+    # Ice Lake and Zen 5: bytes are permuted, too.
+    _V4_VBMI,
     # Halves of vectors go through units for 256 bits, of which FMAs and additions have two each.
-    _row("x86-64-v4-zen4", _V4, isa={"avx512_vbmi2"}),
+    _row("x86-64-v4-zen4", _V4_VBMI, isa={"avx512_vbmi2"}),
     # What Intel's server processors have since 2023 (Sapphire Rapids).
-    _row("x86-64-v4-amx", _V4, isa={"amx_tile", "amx_int8"}),
+    _row("x86-64-v4-amx", _V4_VBMI, isa={"amx_tile", "amx_int8"}),
     _AARCH64,
+    _row("aarch64-dotprod", _AARCH64, isa={"asimddp"}),
+    _row("aarch64-i8mm", _AARCH64, isa={"asimddp", "i8mm"}),
     _row("aarch64-neoverse-n1", _AARCH64, isa=_ARMV8_2),
     _row("aarch64-cortex-a53", _AARCH64, isa={"crc32"}),
     _row("aarch64-cortex-a72", _AARCH64, isa={"crc32"}),

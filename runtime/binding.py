@@ -83,6 +83,7 @@ class Binding:
         names = getattr(model, "found", ())  # dimensions of outputs that each run decides
         self._found, cells = names, self._ffi.new("int64_t[]", max(len(names), 1))
         self._cells, self._results = cells, [cells + k for k in range(len(names))]
+        self.after_runs = lambda: None  # raises what functions of Python raised in a run
 
     @property
     def info(self):
@@ -95,6 +96,7 @@ class Binding:
             self._reserve(dims)
         status = self._run(self._net[0], *dims, *map(self._buffer, inputs), *map(self._buffer, outputs),
                            *self._results)
+        self.after_runs()
         if status:
             self._fail("run", status)
 
@@ -115,6 +117,7 @@ class Binding:
 
         def run():
             status = call()
+            self.after_runs()
             if status:
                 self._fail("run", status)
         return run

@@ -37,6 +37,12 @@ def properties(index=0):
             "runtime": library.result("int", "cudaRuntimeGetVersion"), "free_bytes": free[0], "total_bytes": total[0]}
 
 
+def compute_version(index=0):
+    """The version of a device, such as "8.0"."""
+    library = use_device(index)
+    return ".".join(str(library.attribute(f"compute_{part}", index)) for part in ("major", "minor"))
+
+
 class Block:
     """Memory of a device, freed with the object. `pointer` is its address."""
 
@@ -110,6 +116,10 @@ class CudaArray:
             self._copy(self.pointer, given.ctypes.data, HOST_TO_DEVICE)
         return self
 
+    def head(self, shape):
+        """The first elements as an array of `shape`, in the same memory."""
+        return CudaArray(self.pointer, shape, self.dtype, self.device, self._owner)
+
     def _copy(self, dst, src, kind):
         if self.nbytes:
             library = use_device(self.device.index)
@@ -163,7 +173,7 @@ def empty(shape, dtype, device):
     return CudaArray(block.pointer, shape, dtype, device, block)
 
 
-BACKENDS[CUDA] = Backend(why_absent, synchronize, empty)
+BACKENDS[CUDA] = Backend(why_absent, synchronize, empty, compute_version)
 
 
 def _on_cuda(tensor):
@@ -199,5 +209,16 @@ def _from_interface(tensor, described):
         raise BufferError("the tensor is not dense and row-major: make it contiguous first")
     return CudaArray(described["data"][0], shape, dtype.name, Device(CUDA, 0), tensor)
 
+
+ALIGN = 16  # bytes: kernels move as many at once
+
+
+def why_misaligned(array):
+    """What is wrong with the address of an array on the device; None where kernels can work on it."""
+    if array.pointer % ALIGN == 0 or array.nbytes == 0:
+        return None
+    return f"begins at an address that is no multiple of {ALIGN} bytes, as a part of another array: pass a copy of it"
+
+
 __all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "from_other", "is_on_cuda",
-           "properties", "synchronize"]
+           "properties", "synchronize", "why_misaligned"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.toolchain import build_shared
-from .cuda_array import Block, CudaArray, empty, from_other, is_on_cuda
+from .cuda_array import Block, CudaArray, empty, from_other, is_on_cuda, why_misaligned
 from .cudart import Event, cudart, use_device
 from .device import CUDA, Device
 from .device_binding import DeviceBinding
 from .library import CompiledLibrary
-from .shapes import check_inputs
+from .shapes import InputError
 from .timing import Timing
 
 HOST_BYTES = 128  # NAME_HOST_BYTES of templates/cuda/model.h
@@ -69,23 +69,31 @@ class CudaLibrary(CompiledLibrary):
         use_device(self.device.index)
         on_device = any(map(is_on_cuda, arrays))
         arrays = [from_other(a) if is_on_cuda(a) else a for a in arrays]
+        for spec, a in zip(self._inputs, arrays):
+            if isinstance(a, CudaArray) and (why := why_misaligned(a)):
+                raise InputError(f"input {spec.name} {why}")
         # What is on the device is checked by arrays of its shape and dtype, whose memory nobody touches.
         stand_ins = [np.empty(a.shape, np.dtype(a._dtype.numpy)) if isinstance(a, CudaArray) else a for a in arrays]
-        checked, values = check_inputs(self._inputs, self._dims, stand_ins, given)
+        checked, values = self._checked(stand_ins, given)
         inputs = [a if isinstance(a, CudaArray) else empty(c.shape, c.dtype.name, self.device).copyfrom(c)
                   for a, c in zip(arrays, checked)]
-        outputs = [empty(spec.concrete(values), spec.dtype.name, self.device) for spec in self._outputs]
+        outputs = [empty(spec.room_shape(values), spec.dtype.name, self.device) for spec in self._outputs]
         return [values[dim] for dim in self._dims], inputs, outputs, on_device
 
     def _run(self, dims, inputs, outputs, on_device, stream=0):
         with self._lock:
             self.build()
-            self._binding.run(dims, [t.pointer for t in (*inputs, *outputs)], stream)
+            outputs = self._filled(dims, outputs, dims, [t.pointer for t in (*inputs, *outputs)], stream)
         return outputs if on_device else [t.numpy() for t in outputs]
 
     def bind(self, *arrays):
         """(run, outputs): a function that enqueues the network on the stream whose address it is given, 0 by default;
         the outputs are arrays on the device."""
+        run, outputs = self._bound_run(arrays)
+        self._check_bindable()
+        return run, outputs
+
+    def _bound_run(self, arrays):
         dims, inputs, outputs, _ = self._prepare(arrays)
         with self._lock:
             self.build()
@@ -98,7 +106,7 @@ class CudaLibrary(CompiledLibrary):
         """Seconds of `repeat` runs on the device, by its events, after `warmup` that do not count: a Timing."""
         if repeat < 1:
             raise ValueError(f"repeat must be at least 1, not {repeat}")
-        run, _ = self.bind(*arrays)
+        run, _ = self._bound_run(arrays)
         for _ in range(warmup):
             run()
         moments = [Event(self.device.index) for _ in range(repeat + 1)]

@@ -12,11 +12,12 @@ _TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx":
 @dataclass(frozen=True)
 class Backend:
     """What is done with devices of a kind. why_absent(index): why one cannot be used, one line, or None; synchronize(
-    index); empty(shape, dtype, device): a new tensor."""
+    index); empty(shape, dtype, device): a new tensor; version(index): "8.0", or None of what has none."""
 
     why_absent: Callable
     synchronize: Callable
     empty: Callable
+    version: Callable = lambda index: None
 
 
 BACKENDS = {}  # DLPack's number: Backend, from the modules that have its tensors
@@ -37,6 +38,11 @@ class Device:
     def exist(self):
         """Whether code can run there."""
         return self.device_type in BACKENDS and BACKENDS[self.device_type].why_absent(self.index) is None
+
+    @property
+    def compute_version(self):
+        """The version of a CUDA device, such as "8.0"; None where there is none, and of the CPU."""
+        return BACKENDS[self.device_type].version(self.index) if self.exist else None
 
     def sync(self, stream=None):
         """Wait for the device. On the CPU calls return when their work is done, so there is nothing to wait for."""

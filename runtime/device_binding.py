@@ -1,5 +1,5 @@
-"""What the bindings of networks for CUDA and for OpenCL share: an instance in the host's memory, an arena on the device,
-runs that are enqueued."""
+"""What the bindings of networks for CUDA and for OpenCL share: an instance in the memory of the host, an arena on the
+device, runs that are enqueued."""
 from __future__ import annotations
 
 import cffi
@@ -28,19 +28,18 @@ class DeviceBinding:
     Raises NetworkError for every status but INGOT_OK.
     """
 
-    found = {}
-
     def __init__(self, path, model, weights, host_bytes, ffi=None):
         """path: the shared library; weights: a uint8 array for networks that take a pointer to them, else None."""
         self._name, self._weights, self._given = model.name, weights, None
         self._ffi = ffi or cffi.FFI()
         dims = [f"int64_t {dim}" for dim in model.dims]
         run = ["void *net", *dims, *(f"void *tensor{i}" for i in range(len(model.inputs) + len(model.outputs))),
-               "void *queue"]
+               *(f"int64_t *found{i}" for i in range(len(model.found))), "void *queue"]
         self._ffi.cdef(HEADER + _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void",
                                               run=", ".join(run)))
         self._library = self._ffi.dlopen(str(path))
         self._net, self._arena = self._ffi.new("void **"), None
+        self._found, self._cells = model.found, self._ffi.new("int64_t[]", max(len(model.found), 1))
         self._host = aligned_empty(host_bytes, HOST_ALIGN)
 
     @property
@@ -52,7 +51,12 @@ class DeviceBinding:
         """Enqueue one inference on tensors at addresses of the device."""
         if dims or self._arena is None:
             self._reserve(dims, queue)
-        self._check("run", self._net[0], *dims, *pointers, queue)
+        self._check("run", self._net[0], *dims, *pointers, *(self._cells + k for k in range(len(self._found))), queue)
+
+    @property
+    def found(self):
+        """{dimension that runs decide: its value in the last one}."""
+        return {name: int(self._cells[k]) for k, name in enumerate(self._found)}
 
     def release(self):
         """What stands before an instance is made anew, or ends."""

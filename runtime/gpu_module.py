@@ -13,7 +13,7 @@ from ..codegen.toolchain import build_shared
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm, Var
 from ..ir.tir.buffer import Buffer
-from .cuda_array import CudaArray, empty, from_other, is_on_cuda
+from .cuda_array import CudaArray, empty, from_other, is_on_cuda, why_misaligned
 from .cudart import Event, cudart, use_device
 from .device import CUDA, Device
 from .evaluator import BenchmarkResult
@@ -234,6 +234,8 @@ class GpuFunction:
         array = value if isinstance(value, CudaArray) else from_other(value)
         if DataType(array.dtype) != x.dtype:
             raise InputError(f"{self.name}: argument {x.name} has dtype {array.dtype}, expected {x.dtype}")
+        if why := why_misaligned(array):
+            raise InputError(f"{self.name}: argument {x.name} {why}")
         if len(array.shape) != len(x.shape):
             raise InputError(f"{self.name}: argument {x.name} has {len(array.shape)} dimensions, expected "
                              f"{len(x.shape)}")

@@ -19,6 +19,7 @@ from ..ir.expr import is_const_int
 from ..ir.relax.ops.common import dim_text
 from .binding import Binding, NetworkError
 from .profile import Profiler
+from .registry import HOOKS, Calls, hooks_source
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 from .values import as_arrays
@@ -105,9 +106,7 @@ class CompiledLibrary:
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
-            if self._binding.found:
-                raise ValueError(f"{self!r}: each run decides dimensions of its outputs, "
-                                 f"{', '.join(self._binding.found)}, so no arrays fit them all: call the library")
+            self._check_bindable()
             run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():
@@ -151,25 +150,39 @@ class CompiledLibrary:
 
     def _prepare(self, arrays, given=None):
         """(dim values, contiguous inputs, new outputs) for `arrays`. given: {symbolic dimension: value}."""
+        arrays, values = self._checked(arrays, given)
+        outputs = [spec.room(values) for spec in self._outputs]
+        return [values[dim] for dim in self._dims], arrays, outputs
+
+    def _checked(self, arrays, given):
+        """(contiguous inputs, {symbolic dimension: value}) of arrays that fit the network; else InputError."""
         arrays, values = check_inputs(self._inputs, self._dims, arrays, given)
         if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
-        outputs = [spec.room(values) for spec in self._outputs]
-        return [values[dim] for dim in self._dims], arrays, outputs
+        return arrays, values
 
     def _run(self, dims, arrays, outputs):
         with self._lock:
             if self._binding is None:
                 self.build()
-            try:
-                self._binding.run(dims, arrays, outputs)
-            except NetworkError as error:
-                raise self._explained(error) from None
-            if found := self._binding.found:
-                values = {**dict(zip(self._dims, dims)), **found}
-                outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
+            return self._filled(dims, outputs, dims, arrays, outputs)
+
+    def _filled(self, dims, outputs, *arguments):
+        """Run the binding on `arguments`; returns the outputs in the shapes that the run gave them."""
+        try:
+            self._binding.run(*arguments)
+        except NetworkError as error:
+            raise self._explained(error) from None
+        if found := self._binding.found:
+            values = {**dict(zip(self._dims, dims)), **found}
+            return [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
+
+    def _check_bindable(self):
+        if found := self._binding.found:
+            raise ValueError(f"{self!r}: each run decides dimensions of its outputs, {', '.join(found)}, so no arrays "
+                             "fit them all: call the library")
 
     def _explained(self, error):
         """The error of a run, with the dimensions that it decides where one of them may be what is out of range."""
@@ -215,9 +228,15 @@ class CompiledLibrary:
 
     def _bound(self, sources):
         """The Binding of the folder of C, compiled."""
+        packed = getattr(self.model, "packed", ())
+        if packed:
+            (sources / f"{HOOKS}.c").write_text(hooks_source(packed))
         path = build_shared(sources, self._folder / f"{self.name}.so", self.model.target, self.model.threads,
                             self._jobs)
-        return Binding(path, self.model, self._weights_of(sources))
+        binding = Binding(path, self.model, self._weights_of(sources))
+        if packed:
+            binding.after_runs = Calls(packed, path).raise_failure
+        return binding
 
     def _check_open(self):
         if self._closed:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from ..codegen.module import StoredSource, is_parallel
 from ..codegen.target import Target, TargetError, is_supported_here
-from ..codegen.toolchain import ToolchainError, build_shared, can_build_openmp
+from ..codegen.toolchain import ToolchainError, build_object, build_shared, can_build_openmp
 from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
 from .packed import ABI, FFI, PackedFunc
+from .registry import HOOKS, Calls, hooks_source
 
 _CFLAGS = ("-DINGOT_SHARED",)
 _TVM_ENTRY = "__tvm_main__"
@@ -111,6 +112,17 @@ class Module:
         self._require_source()
         writers[path.suffix](path)
 
+    def save(self, file_name, fmt=""):
+        """Write the module as export_library does, or, .o, as an object file for a linker, its loops serial."""
+        path = Path(file_name)
+        if (fmt or path.suffix.lstrip(".")) not in ("o", "obj"):
+            return self.export_library(file_name)
+        self._require_source()
+        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+            source = Path(folder, "module.c")
+            source.write_text(self._source.standalone())
+            return build_object(source, path, self._source.target, _CFLAGS)
+
     def _export_tar(self, path):
         with tarfile.open(path, "w") as tar:
             for name, text in self._source.files(path.stem).items():
@@ -140,12 +152,16 @@ class Module:
         """The shared library of the C at `path`."""
         with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
             files = self._source.files("module")
+            packed = self._source.packed
+            if packed:
+                files[f"{HOOKS}.c"] = hooks_source(packed)
             for name, text in files.items():
                 Path(folder, name).write_text(text)
             target, threads = self._source.target, "none"
             if is_parallel(files["module.c"]) and can_build_openmp(target):  # else parallel loops are serial
                 threads = "openmp"
-            return build_shared([Path(folder, "module.c")], path, target, threads, cflags=_CFLAGS)
+            sources = [Path(folder, f"{name}.c") for name in ("module", *([HOOKS] if packed else []))]
+            return build_shared(sources, path, target, threads, cflags=_CFLAGS)
 
     def _load(self, path):
         """Read the description in a shared library. Raises ValueError where there is none of this version."""
@@ -156,7 +172,9 @@ class Module:
             raise ValueError(f"{path} is no module of Ingot's: {error.args[0]}") from None
         if info.abi != ABI or info.struct_bytes != FFI.sizeof("ingot_module"):
             raise ValueError(f"{path} was built by another version of Ingot (ABI {info.abi}, this one has {ABI})")
-        found = [PackedFunc(info.functions[n], self._library) for n in range(info.n_functions)]
+        packed = getattr(self._source, "packed", ())
+        after = Calls(packed, path).raise_failure if packed else None
+        found = [PackedFunc(info.functions[n], self._library, after) for n in range(info.n_functions)]
         self._functions = {f.name: f for f in found}
 
     def __repr__(self):

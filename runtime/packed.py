@@ -7,7 +7,7 @@ from functools import lru_cache
 import cffi
 import numpy as np
 
-from ..codegen.entry import dlpack_type
+from ..codegen.c_types import dlpack_type
 from .binding import aligned_empty
 from .device import CPU
 from .ndarray import NDArray, dtype_of, from_dlpack
@@ -49,9 +49,9 @@ class PackedFunc:
     and ModuleError where an assertion of the program fails. Calls from several threads may run at once.
     """
 
-    def __init__(self, function, library):
-        """function: the ingot_function; library: what must stay loaded for it."""
-        self._function, self._library = function, library
+    def __init__(self, function, library, after=None):
+        """function: the ingot_function; library: what must stay loaded for it; after: called after each run."""
+        self._function, self._library, self._after = function, library, after
         self._entry, self._workspace_bytes = function.call, function.workspace_bytes  # reading a struct takes a while
         self._is_output = [bool(function.params[n].is_output) for n in range(function.n_params)]
         self.name = FFI.string(function.name).decode()
@@ -71,8 +71,12 @@ class PackedFunc:
         memory = self._memory(packed, count)
         workspace, size = (FFI.NULL, 0) if memory is None else (FFI.cast("void *", memory.ctypes.data), len(memory))
 
+        after = self._after
+
         def call():
             status = entry(packed, count, workspace, size, error)
+            if after is not None:
+                after()
             if status:
                 text = FFI.string(error.text).decode(errors="replace")
                 raise (ModuleError if status == _ERR_ASSERT else InputError)(text)

@@ -78,16 +78,18 @@ class TensorSpec:
 
     def room(self, values):
         """A new array for an output; where runs decide its shape, one in a row of the largest size."""
-        if not self._decided:
-            return np.empty(self.concrete(values), self.dtype)
-        return np.empty(math.prod(self._room.concrete(values)), self.dtype)
+        return np.empty(self.room_shape(values), self.dtype)
+
+    def room_shape(self, values):
+        """The shape of that array."""
+        return (math.prod(self._room.concrete(values)),) if self._decided else self.concrete(values)
 
     def filled(self, array, values):
-        """The result that a run wrote into the array `room`, in its shape."""
+        """The result that a run wrote into the array `room`, or into a CudaArray of that shape, in its own shape."""
         if not self._decided:
             return array
         shape = self.concrete(values)
-        return array[:math.prod(shape)].reshape(shape)
+        return array.head(shape) if hasattr(array, "head") else array[:math.prod(shape)].reshape(shape)
 
     def wrong_shape(self, array):
         return InputError(f"input {self.name!r}: shape {shape_text(array.shape)}, expected {shape_text(self.shape)}")

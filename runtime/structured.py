@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,8 +14,9 @@ MOST_KEPT = 16  # networks of a LibraryByShape
 _KINDS = {"sequence": (list, tuple), "absent": type(None)}
 
 
-class StructuredLibrary(CompiledLibrary):
-    """A network of a model with such values. `bind`, `time` and `profile` take the tensors that they consist of."""
+class Structured:
+    """What a library of a model with such values has before its class for a target (`structured`). `bind`, `time` and
+    `profile` take the tensors that they consist of."""
 
     def __init__(self, model, inputs, outputs, jobs=None):
         """inputs, outputs: (name, "tensor", "sequence" or "absent", how many tensors) of the model's values."""
@@ -47,6 +49,12 @@ class StructuredLibrary(CompiledLibrary):
         found = iter(self._answers(arrays))
         return [None if kind == "absent" else [next(found) for _ in range(count)] if kind == "sequence" else next(found)
                 for _, kind, count in self._results]
+
+
+@lru_cache
+def structured(library):
+    """The class of libraries of such models for the target that the class `library` is for."""
+    return type(f"Structured{library.__name__}", (Structured, library), {})
 
 
 _KIND_TEXTS = {"tensor": "a tensor", "sequence": "a sequence of {}", "absent": "an optional value that is absent"}

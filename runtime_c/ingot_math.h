@@ -145,4 +145,34 @@ INGOT_INLINE int32_t ingot_clz(uint64_t x)
     return count;
 }
 
+/* Four bytes as a word, the first one lowest; of four that follow one another in memory. */
+INGOT_INLINE int32_t ingot_word(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    const uint32_t low = ((uint32_t)a & 255u) | ((uint32_t)b & 255u) << 8;
+    return (int32_t)(low | ((uint32_t)c & 255u) << 16 | (uint32_t)d << 24);
+}
+INGOT_INLINE int32_t ingot_load_word(const void *p)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+#else
+    const uint8_t *bytes = (const uint8_t *)p;
+    return ingot_word(bytes[0], bytes[1], bytes[2], bytes[3]);
+#endif
+}
+
+/* c and the products of the four bytes of a word a and those of b, each with a sign (s8) or without (u8). */
+#define INGOT_DOT(left, right, A, B)                                                                                   \
+    INGOT_INLINE int32_t ingot_dot_##left##right(int32_t a, int32_t b, int32_t c)                                      \
+    {                                                                                                                  \
+        for (int n = 0; n < 32; n += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> n) * (B)((uint32_t)b >> n));           \
+        return c;                                                                                                      \
+    }
+INGOT_DOT(u8, s8, uint8_t, int8_t)
+INGOT_DOT(s8, u8, int8_t, uint8_t)
+INGOT_DOT(s8, s8, int8_t, int8_t)
+INGOT_DOT(u8, u8, uint8_t, uint8_t)
+
 #endif /* INGOT_MATH_H */

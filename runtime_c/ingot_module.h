@@ -72,6 +72,10 @@ typedef struct ingot_arg {
     } value;
 } ingot_arg;
 
+/* What ingot_arg_tensor takes: a compact tensor at `data`, of a type with these code and bits, and its shape. */
+#define INGOT_DENSE(data, code, bits, ndim, ...) \
+    (&(const ingot_tensor){(void *)(data), {1, 0}, (ndim), {(code), (bits), 1}, (int64_t[]){__VA_ARGS__}, NULL, 0})
+
 INGOT_INLINE ingot_arg ingot_arg_tensor(const ingot_tensor *tensor)
 {
     ingot_arg arg;

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 [% endblock %]
     if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
 [% for t in inputs %]
-        if (!transfer(argv[[ "[" ]][[ loop.index ]]], "rb", [[ t.name ]], sizeof [[ t.name ]])) return 1;
+        if (!transfer(argv[[ "[" ]][[ loop.index ]]], "rb", [[ t.name ]], [[ t.bytes ]])) return 1;
 [% endfor %]
     } else {
 [% for t in inputs %]
@@ -136,12 +136,14 @@ int main(int argc, char **argv)
 
     if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
 [% for t in outputs %]
-        if (!transfer(argv[[ "[" ]][[ inputs|length + loop.index ]]], "wb", [[ t.name ]], sizeof [[ t.name ]])) return 1;
+        if (!transfer(argv[[ "[" ]][[ inputs|length + loop.index ]]], "wb", [[ t.name ]], [[ t.bytes ]])) return 1;
 [% endfor %]
     }
 [% for t in outputs %]
     printf("[[ t.name ]]:");
-    for (size_t i = 0; i < sizeof [[ t.name ]] / sizeof *[[ t.name ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
+[% if t.count %]
+    for (size_t i = 0; i < [[ t.count ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
+[% endif %]
     printf("\n");
 [% endfor %]
 [% block report %]

@@ -7,6 +7,10 @@
 [% for h in headers %]
 #include "[[ h ]]"
 [% endfor %]
+[% for p in packed %]
+[[ "\n" if loop.first ]]
+[[ p.declaration ]]; /* [[ p.name ]] */
+[% endfor %]
 [% for source in imports %]
 
 [[ source ]]

@@ -222,6 +222,8 @@ static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from
 {
     if ([[ null_checks ]]) return INGOT_ERR_NULL;
     if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+[% block tensors %]
+[% endblock %]
 [% if weights == "file" %]
     if (net->weights == NULL) return INGOT_ERR_WEIGHTS;
 [% endif %]

@@ -28,7 +28,7 @@
 [% if single %]
 [[ runtime ]]
 [% else %]
-#include "ingot.h"
+#include "[[ "ingot_module.h" if packed_functions else "ingot.h" ]]"
 [% endif %]
 
 #ifdef __cplusplus
@@ -60,6 +60,13 @@ extern "C" {
 #define [[ upper ]]_[[ t.upper ]]_SIZE[[ "(" + dims|join(", ") + ")" if t.symbolic else "" ]] [[ t.size ]]
 [% endfor %]
 
+[% if packed_functions %]
+/* Functions of the program's own that [[ name ]]_run calls, with tensors and numbers, the tensors that they write last. */
+[% for p in packed_functions %]
+[[ p.declaration ]]; /* [[ p.name ]] */
+[% endfor %]
+
+[% endif %]
 typedef struct [[ name ]] [[ name ]];
 
 /* Names, types and dimensions of everything above, as data. */

@@ -1,19 +1,10 @@
-"""Products and convolutions of quantized tensors: sums of (x - zero point) * (w - zero point) as 32-bit integers.
-
-Where constant weights say that no sum reaches 2^24, below which float32 holds every integer, the sums are of floats:
-these are the same numbers, and processors have more of their multiplications.
-"""
+"""Products and convolutions of quantized tensors: sums of (x - zero point) * (w - zero point) as 32-bit integers, which
+ir/transform/qnn_canonicalize.py says how to compute."""
 from __future__ import annotations
 
-import numpy as np
-
-from ...ir.relax.expr import Constant
 from ..shapes import dims_of
 from .converter import converts
 from .ops_nn import add_bias, convolved
-
-
-EXACT = 1 << 24  # float32 holds all integers up to this one
 
 
 def shifted(node, x, zero, axis, dtype="int32"):
@@ -26,37 +17,19 @@ def shifted(node, x, zero, axis, dtype="int32"):
 
 def product(node, x, x_zero, w, w_zero):
     """The sums of a matrix product in int32. Vectors of zero points: of x for rows, of w for columns."""
-    return _sums(node, lambda a, b: node.call("matmul", a, b), (x, x_zero, -2), shifted(node, w, w_zero, -1), -2)
+    return node.call("qnn.matmul", x, w, _zero(node, x, x_zero, -2), _zero(node, w, w_zero, -1))
 
 
 def convolution(node, x, x_zero, w, w_zero):
     """The sums of a convolution in int32. A vector of zero points is of w, for output channels. Padding is the zero
     point of x: 0 once that is subtracted."""
     rank = x.struct_info.ndim
-    return _sums(node, lambda a, b: convolved(node, a, b), (x, x_zero, -rank), shifted(node, w, w_zero, -rank),
-                 tuple(range(1, rank)))
+    zeros = _zero(node, x, x_zero, -rank), _zero(node, w, w_zero, -rank)
+    return convolved(node, x, w, zeros)
 
 
-def _sums(node, combine, x, weight, terms):
-    """combine(x - zero point, weight) in int32. x: shifted's arguments; terms: the axes of `weight` along which
-    products are added."""
-    if not isinstance(weight, Constant) or weight.data.ndim < 2:
-        return combine(shifted(node, *x), weight)
-    most = np.abs(weight.data.astype(np.int64)).sum(axis=terms).max(initial=0)
-    if int(most) * _reach(*x[:2]) >= EXACT:
-        return combine(shifted(node, *x), weight)
-    total = combine(shifted(node, *x, "float32"), node.astype(weight, "float32"))
-    return node.astype(total, "int32")
-
-
-def _reach(x, zero):
-    """The largest magnitude of x - zero point."""
-    least, most = map(int, x.struct_info.dtype.finite_range())
-    if zero is None:
-        return max(-least, most)
-    if not isinstance(zero, Constant):
-        return most - least
-    return max(most - int(zero.data.min()), int(zero.data.max()) - least)
+def _zero(node, x, zero, axis):
+    return node.const(0, x.struct_info.dtype) if zero is None else along(node, zero, axis)
 
 
 def along(node, values, axis):

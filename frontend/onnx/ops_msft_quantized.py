@@ -57,10 +57,7 @@ def mapped(node, x, function):
     table = function(node.const(np.arange(first, first + 256), dtype))
     if not isinstance(table, Constant):
         return function(x)
-    place = node.astype(x, "int32")
-    if first:
-        place = node.call("subtract", place, node.const(first, "int32"))
-    return node.call("take", table, place, axis=0)
+    return node.call("lookup", x, table)
 
 
 # ---------------------------------------------------------------- elementwise

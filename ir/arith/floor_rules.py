@@ -150,6 +150,38 @@ def mod_opens_remainder(an, num, c, dtype):
     return None
 
 
+def mod_joins_parts(an, num, c, dtype):
+    """(k * (x % d) + j * (x // d) + y) % c = (k * x + y) % c where c divides k * d - j: what mod_reduces_coefficients
+    left of k * x"""
+    for atom, k in num.terms.items():
+        if atom.kind != MOD or not _positive_constant(atom.parts[1]):
+            continue
+        d = atom.parts[1].const
+        for whole, quotient in _quotients(an, num, atom, d, dtype):
+            terms = dict(num.terms)
+            del terms[atom]
+            accumulate(terms, quotient.terms, -k * d)
+            if all(terms.get(a, 0) % c == 0 for a in quotient.terms):
+                accumulate(terms, whole.terms, k)
+                joined = an.canonical.joined(terms, num.const + k * (whole.const - d * quotient.const))
+                return floormod(an, joined, constant(c), dtype)
+    return None
+
+
+def _quotients(an, num, atom, d, dtype):
+    """(y, y // d) for each y whose remainder by d is that of a MOD atom and whose quotient is among the terms of num:
+    what it is of itself, or differs from that by multiples of d."""
+    x = atom.parts[0]
+    quotient = floordiv(an, x, constant(d), dtype)
+    if quotient.terms and all(a in num.terms for a in quotient.terms):
+        yield x, quotient
+    for other in num.terms:
+        if other.kind == DIV and other.parts[1].key == atom.parts[1].key and other not in quotient.terms:
+            gap = combine(other.parts[0], x, -1)
+            if all(n % d == 0 for n in (*gap.terms.values(), gap.const)):
+                yield other.parts[0], Linear({other: 1}, 0)
+
+
 def mod_of_known_set(an, num, c, dtype):
     """x % c = b % c for x = coeff * k + b where c divides coeff"""
     coeff, base = an.linear_modular(num)
@@ -157,7 +189,7 @@ def mod_of_known_set(an, num, c, dtype):
 
 
 MOD_RULES = (mod_by_one, mod_reduces_coefficients, mod_within_block, mod_keeps_inner, mod_opens_remainder,
-             mod_of_known_set)
+             mod_joins_parts, mod_of_known_set)
 
 
 def _positive_constant(form):
@@ -267,6 +299,25 @@ def join_reduced_parts(an, form, atom):
     return None
 
 
+def join_remainders(an, form, atom):
+    """k * (x % d) + k * d * (y // d % m) = k * (y % (d * m)), where y is x but for multiples of d"""
+    num, den = atom.parts
+    k = form.terms[atom]
+    if not _positive_constant(den):
+        return None
+    for other, scale in form.terms.items():
+        whole = _lone(other.parts[0]) if other.kind == MOD and scale == k * den.const else None
+        if whole is None or whole.kind != DIV or other.parts[0].const or whole.parts[1].key != den.key or not (
+                _positive_constant(other.parts[1])):
+            continue
+        gap = combine(whole.parts[0], num, -1)
+        size = den.const * other.parts[1].const
+        if size <= atom.dtype.max_value() and all(n % den.const == 0 for n in (*gap.terms.values(), gap.const)):
+            rest = floormod(an, whole.parts[0], constant(size), atom.dtype)
+            return _exchange(form, ((atom, k), (other, scale)), (rest, k))
+    return None
+
+
 def join_to_quotient(an, form, atom):
     """k * x - k * (x % d) = k * d * (x // d)"""
     num, den = atom.parts
@@ -288,7 +339,7 @@ def join_to_remainder(an, form, atom):
     return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
 
 
-JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_to_quotient), DIV: (join_to_remainder,)}
+JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_remainders, join_to_quotient), DIV: (join_to_remainder,)}
 
 
 def _holds(terms, part, factor):

@@ -10,6 +10,7 @@ from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
+from ..upper import upper
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
                    RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
                    as_struct_info, call_tir, function_of_blocks)
@@ -177,6 +178,8 @@ class BlockBuilder:
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
             value = value.replace(args=tuple(map(self._leaf, value.args)))
+            if value.struct_info is None and value.op in upper("made_of_several")():
+                return self.normalize(upper("graph_operator")(value.op, *value.args, **value.attrs))
             return value if value.struct_info is not None else value.replace(struct_info=self._result_info(value))
         if isinstance(value, RelaxTuple):
             return value.replace(fields=tuple(map(self._leaf, value.fields)))

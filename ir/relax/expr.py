@@ -7,7 +7,7 @@ import numpy as np
 from ..dtype import DataType
 from ..expr import IntImm, Op, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
-from ..module import BaseFunc, GlobalVar  # noqa: F401
+from ..module import BaseFunc, GlobalVar, with_attr, without_attr
 from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 from ..upper import upper
@@ -121,6 +121,19 @@ class RelaxExpr(Node):
     __neg__, astype = _method("negative"), _method("astype")
     __lt__, __le__, __gt__, __ge__ = (_method(n) for n in ("less", "less_equal", "greater", "greater_equal"))
 
+    @property
+    def shape_(self):
+        """The shape of a tensor, as TVM named it before struct info."""
+        return get_shape_of(self)
+
+    @property
+    def checked_type(self):
+        """The struct info of a tensor without its shape, as TVM named it before struct info."""
+        info = self.struct_info
+        return info.replace(shape=None) if isinstance(info, TensorStructInfo) else info
+
+    checked_type_ = _checked_type_ = checked_type
+
     def __getitem__(self, index):
         """An item of a tuple."""
         fields = getattr(self.struct_info, "fields", None)
@@ -136,8 +149,12 @@ class _AnyVar(RelaxExpr):
     __slots__ = ()
 
     def __post_init__(self):
-        if self.struct_info is not None:
-            object.__setattr__(self, "struct_info", as_struct_info(self.struct_info))
+        info = self.struct_info
+        if isinstance(info, (list, tuple, ShapeExpr)) and isinstance(self.origin, TensorStructInfo):
+            info = self.origin.replace(shape=info)  # Var(name, shape, DynTensorType(ndim, dtype)), as TVM had it
+            object.__setattr__(self, "origin", None)
+        if info is not None:
+            object.__setattr__(self, "struct_info", as_struct_info(info))
 
     @property
     def name_hint(self):
@@ -247,11 +264,16 @@ class RelaxCall(RelaxExpr):
 
     op: str
     args: tuple
-    attrs: dict
-    struct_info: StructInfo
+    attrs: dict = node_field(default_factory=dict)
+    struct_info: StructInfo = None
 
     def __post_init__(self):
+        if isinstance(self.op, GlobalVar):  # as TVM has calls of functions
+            object.__setattr__(self, "attrs", {**(self.attrs or {}), "gv": self.op})
+            object.__setattr__(self, "op", "call")
         object.__setattr__(self, "op", _GraphOp(self.op))
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "attrs", self.attrs if self.attrs is not None else {})
 
 
 @node
@@ -316,6 +338,13 @@ class Function(BaseFunc):
     ret_struct_info: StructInfo = None
     attrs: dict = node_field(default_factory=dict)
 
+    def with_attr(self, key, value=None):
+        """The function with an attribute more, or with all of a dict of them."""
+        return with_attr(self, key, value)
+
+    def without_attr(self, key):
+        return without_attr(self, key)
+
     @property
     def bindings(self):
         """All bindings in order."""
@@ -370,6 +399,7 @@ def _call_args(args):
 def const(value, dtype=None):
     """A Constant of a number, a nested list or an array. Without a dtype numbers and lists of them are float32, int32
     or bool; arrays keep their own."""
+    dtype = getattr(dtype, "dtype", dtype)  # struct info has one
     array = np.array(value, None if dtype is None else DataType(dtype).numpy)
     if dtype is None and not hasattr(value, "dtype"):
         array = array.astype({"int64": "int32", "float64": "float32"}.get(array.dtype.name, array.dtype))

@@ -21,6 +21,8 @@ _POOL = "data pool_size strides padding dilation ceil_mode {}layout out_layout"
 _OWN = {
     **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
     "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
+    **{f"qnn.{name}": "data weight input_zero_point kernel_zero_point" + attrs for name, attrs in (
+        ("matmul", ""), *((f"conv{n}d", " strides padding dilation groups") for n in (2, 3)))},
     "nn.conv2d_gathered": "data weight places strides padding dilation data_layout",
     "nn.conv2d_phases": "data weight strides padding output_padding out_channels data_layout",
     **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},
@@ -45,7 +47,7 @@ _OWN = {
                         "aggregate marks",
     "ml.tree_branches": "x weights table1? table2? count roots features splits children kinds tables aggregate marks",
     "matmul_quantized": "x w scales zeros? b_layout n_size bits plan",
-    "ml.lookup": "x keys values other",
+    "ml.lookup": "x keys values other", "qnn.lookup": "x table",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},
@@ -85,11 +87,15 @@ def _constant(value, dtype):
 
 
 SIGNATURES = {name: f"{name}: {_OWN.get(name) or _parameters(spec)}" for name, spec in op_table.OPS.items()}
+SIGNATURES["nn.dense"] = "nn.dense: data weight out_dtype"
+# As the first scripts for Relax call them.
+SIGNATURES |= {"dense": SIGNATURES["nn.dense"], "relu": SIGNATURES["nn.relu"], "softmax": SIGNATURES["nn.softmax"]}
 SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
 _COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
 _namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
 call, names = _namespace.call, _namespace.names
 provides("graph_operator")(call)
+provides("made_of_several")(lambda: _COMPOSITES)
 __all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
 
 

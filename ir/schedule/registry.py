@@ -237,12 +237,16 @@ def primitive(output, /, *, pure=False, **kinds):
     return register
 
 
+_OLDER = {("blockize", "loop"): "target"}  # (primitive, what older versions of TVM call an argument): its name
+
+
 def method_of(primitive_):
     """The Schedule method that applies a primitive, with its signature and documentation."""
     signature = primitive_.signature
+    older = {old: new for (name, old), new in _OLDER.items() if name == primitive_.name}
 
     def method(self, *args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **{older.get(name, name): value for name, value in kwargs.items()})
         bound.apply_defaults()
         return primitive_.apply(self, bound.arguments)
 

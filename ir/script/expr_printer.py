@@ -132,6 +132,14 @@ class ExprPrinter:
             name = self.names.define(e.var, e.var.name)
             return f"T.Let({self.expr(e.body)}, where={{{name}: {value}}})", ATOM
 
+    def expr_CommReducer(self, e):
+        identity = self.exprs(e.identity)
+        with self.names.scope():
+            names = [self.names.define(v, v.name) for v in (*e.lhs, *e.rhs)]
+            result = self.exprs(e.result)
+        text = result[0] if len(result) == 1 else f"({', '.join(result)})"
+        return f"T.comm_reducer(lambda {', '.join(names)}: {text}, [{', '.join(identity)}])", ATOM
+
     def expr_Call(self, e):
         args = self.exprs(e.args)
         short = str(e.op).removeprefix("tir.")

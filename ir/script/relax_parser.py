@@ -6,6 +6,7 @@ info; it must say the same as inference.
 from __future__ import annotations
 
 import ast
+from types import ModuleType
 
 from ..expr import PrimExpr, Var, as_expr, const
 from ..dtype import DataType
@@ -19,12 +20,15 @@ from ..names import unique_name
 from . import specs as S
 from .evaluator import Evaluator, describe
 from .namespaces import is_number
-from .relax_names import CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, Special
+from .relax_names import CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, R, Special
 
 PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
                     ast.Mod: "mod", ast.FloorDiv: "floor_divide", ast.Lt: "less", ast.LtE: "less_equal",
                     ast.Gt: "greater", ast.GtE: "greater_equal"}
 VARS = (X.RelaxVar, X.DataflowVar)
+
+
+INFOS = ("Tensor", "Shape", "Tuple", "Object", "Prim")  # names of struct info
 
 
 class RelaxParser(Evaluator):
@@ -254,11 +258,16 @@ class RelaxParser(Evaluator):
         return base[index]
 
     def eval_Name(self, node):
+        """In the first scripts for Relax, relax.add is what is now R.add, and Tensor is R.Tensor."""
         if node.id == "metadata":
             return self.metadata
         if node.id == "cls" and "cls" not in self.env:  # a function alone, which calls others of its module
             return Globals()
-        return super().eval_Name(node)
+        if node.id in INFOS and not any(node.id in scope for scope in (*self.scopes, self.env)):
+            return getattr(R, node.id)
+        value = super().eval_Name(node)
+        is_package = isinstance(value, ModuleType) and value.__name__.rpartition(".")[2] == "relax"
+        return R if is_package else value
 
     def _metadata(self, node, base, index):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 
 from ..expr import FloorDiv, FloorMod, Let, Var, const, is_const_int
+from ..te.tensor import CommReducer
 from ..tir.buffer import Buffer
 from ..tir.intrin import address_of
 from ..tir.stmt import BufferLoad
@@ -63,4 +64,23 @@ def _indices_at(buffer, offset):
     return (offset, *reversed(indices))
 
 
-__all__ = ["access_pointer", "let", "let_where"]
+def reducer(parser, node):
+    """T.comm_reducer(lambda x, y: x + y, [identity]): two variables, and of the result one value, for each identity."""
+    if len(node.args) != 2 or not isinstance(node.args[0], ast.Lambda):
+        parser.fail(node, "expected T.comm_reducer(lambda x, y: x + y, [identity])")
+    function, identities = node.args
+    identity = tuple(parser.scalar(e) for e in getattr(identities, "elts", [identities]))
+    names = [a.arg for a in function.args.args]
+    if len(names) != 2 * len(identity):
+        parser.fail(function, f"{len(identity)} identities are of {2 * len(identity)} variables, not {len(names)}")
+    variables = [Var(name, e.dtype) for name, e in zip(names, identity * 2)]
+    parser.scopes.append(dict(zip(names, variables)))
+    body = function.body
+    result = tuple(parser.scalar(e) for e in (body.elts if isinstance(body, ast.Tuple) else [body]))
+    parser.scopes.pop()
+    if len(result) != len(identity):
+        parser.fail(function, f"{len(identity)} identities are of as many results, not {len(result)}")
+    return CommReducer(tuple(variables[:len(identity)]), tuple(variables[len(identity):]), result, identity)
+
+
+__all__ = ["access_pointer", "let", "let_where", "reducer"]

@@ -20,7 +20,7 @@ from .evaluator import vector_load
 from .loops import loop
 from .macros import macro
 from .namespaces import Form, Namespace, dtype_name, is_number, matched
-from .special_forms import access_pointer, let, let_where
+from .special_forms import access_pointer, let, let_where, reducer
 
 
 # ---------------------------------------------------------------- loops
@@ -70,8 +70,13 @@ def _attrs(owner):
     def attrs(given):
         if not isinstance(given, dict):
             raise TypeError("takes a dict of attributes")
-        return S.AttrsSpec(owner, dict(given))
+        return S.AttrsSpec(owner, {key: _flag(value) for key, value in given.items()})
     return attrs
+
+
+def _flag(value):
+    """Python's True for T.bool(True): TVM's printers write either."""
+    return bool(value.value) if isinstance(value, E.IntImm) and value.dtype == "bool" else value
 
 
 AXES = Namespace("T.axis", {
@@ -264,8 +269,10 @@ DTYPE_FIRST = {
 }
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("call_packed", "likely", "ret")},
-    "tvm_call_packed": _of_values(intrin.call_packed), "address_of": intrin.address_of,
+    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret")},
+    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed), "address_of": intrin.address_of,
+    **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
+        "tvm_stack_make_array", "tvm_stack_make_shape")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
     **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)},
     **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS}, "abs": _abs,
@@ -290,7 +297,7 @@ ROWS = {
     "decl_buffer": partial(_buffer, "decl"), "buffer_decl": partial(_buffer, "buffer"), "allocate": _allocate,
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
     "buffer_store": _buffer_store, "Range": _range,
-    "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer), "type_annotation": DataType,
+    "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer), "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
     "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),
@@ -312,14 +319,13 @@ ABSENT = {
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]", "vscale": "vectors have a known length here, such as T.Ramp(0, 1, 8)",
     "allocate_const": "pass the array as a parameter, or make it an R.const of a graph function",
-    "comm_reducer": "reduce in a block with T.init(); te.comm_reducer makes reductions of te",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "vectorlow": _SHUFFLE, "vectorhigh": _SHUFFLE, "vectorcombine": _SHUFFLE, "Shuffle": _SHUFFLE,
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
     "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
     "tvm_struct_get": "arguments are the parameters of the prim_func",
     "tvm_struct_set": "packed calls are T.call_packed(name, ...)",
-    "bind": "bind iterators as in vi = T.axis.spatial(8, i)", "tvm_thread_allreduce": "reduce with rfactor",
+    "bind": "bind iterators as in vi = T.axis.spatial(8, i)",
 }
 T = Namespace("T", ROWS, dtype_name, ABSENT)
 

@@ -98,10 +98,14 @@ EACH_THREAD = _row("pragma_each_thread", FLAG, PRINTER)
 STAGES = _row("software_pipeline_stage", NUMBERS, "InjectSoftwarePipeline")
 ORDER = _row("software_pipeline_order", NUMBERS, "InjectSoftwarePipeline")
 ASYNC_STAGES = _row("software_pipeline_async_stages", NUMBERS, "InjectSoftwarePipeline")
+# LAG: turns for which what statements read of copies has to stay after them, as the hardware reads on.
+LAG = _row("software_pipeline_lag", COUNT, "InjectSoftwarePipeline")
 DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
+IMPORT_LLVM = _row("pragma_import_llvm", TEXT, "LiftImports")  # what contrib.clang gives: C, too
 DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
+SWIZZLE = _row("buffer_swizzle", COUNT, "SwizzleShared")  # of a block: the position among its writes
 
 
 def check_hints(annotations):

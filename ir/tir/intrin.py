@@ -14,6 +14,7 @@ from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_
 # What a call gives where it is not of its first argument's dtype
 _BY_LANE = {f"tir.{name}": row.result for name, row in SCALAR_INTRINSICS.items() if row.result}
 _RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.address_of": "handle", "tir.tvm_call_packed": "int32",
+            "tir.tvm_stack_make_array": "handle", "tir.tvm_stack_make_shape": "handle",
             **{f"tir.{name}": row.dtype for name, row in DEVICE_OPS.items() if row.dtype}}
 _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])
 
@@ -169,6 +170,8 @@ def device_op(name, *args):
 def reinterpret(dtype, value):
     """The number of `dtype` that has the bits of `value`. TypeError when they have not as many."""
     value, dtype = as_expr(value), DataType(dtype)
+    if dtype == "handle" and value.dtype in ("uint64", "int64"):  # an address
+        return Call(dtype, "tir.reinterpret", (value,))
     if "handle" in (dtype, value.dtype) or (value.dtype.bits, value.dtype.lanes) != (dtype.bits, dtype.lanes):
         raise TypeError(f"reinterpret takes a number of as many bits as the result: {value.dtype} is not {dtype}")
     return value if value.dtype == dtype else Call(dtype, "tir.reinterpret", (value,))
@@ -185,9 +188,20 @@ def call_pure_extern(dtype, name, *args):
 
 
 def call_packed(*args):
-    """A call of the packed function that the first argument names; buffers pass as their data."""
+    """A call of the packed function that the first argument names, with tensors and numbers; Buffers are tensors."""
     return Call("int32", "tir.tvm_call_packed", tuple(
-        as_expr(a.data if hasattr(a, "access_ptr") else a) for a in args))
+        stack_make_array(a) if hasattr(a, "access_ptr") else as_expr(a) for a in args))
+
+
+def stack_make_array(buffer):
+    """The tensor that a packed function gets for a compact Buffer: tir.tvm_stack_make_array(address of its first
+    element, shape, strides, ndim, a number of its dtype, offset), strides and offset 0."""
+    if buffer.strides:
+        raise TypeError(f"packed functions get compact buffers; {buffer.name} has strides: pass a copy")
+    first = address_of(buffer[tuple(const(0, e.dtype) for e in buffer.shape)])
+    shape = Call("handle", "tir.tvm_stack_make_shape", tuple(buffer.shape))
+    return Call("handle", "tir.tvm_stack_make_array", (
+        first, shape, const(0), const(len(buffer.shape)), const(0, buffer.dtype), const(0)))
 
 
 def min_value(dtype):

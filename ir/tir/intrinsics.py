@@ -46,10 +46,11 @@ class Intrinsic:
     integers: int = 0
 
 
-def _c(name=None, runtime=None):
-    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32."""
+def _c(name=None, runtime=None, cuda=None):
+    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32; cuda: CUDA's
+    own, where it is as exact, to 2 ulp and better."""
     own = {"c float32": f"{name}f", "c float64": name} if name else {}
-    return {**own, "c float32": runtime} if runtime else own
+    return {**own, **({"c float32": runtime} if runtime else {}), **({"cuda float32": cuda} if cuda else {})}
 
 
 # ---------------------------------------------------------------- evaluation
@@ -91,6 +92,22 @@ def _clz(x):
 def _bit_field(a, n, bits):
     a = np.asarray(a)
     return (a >> np.asarray(n).astype(a.dtype) & a.dtype.type((1 << int(bits)) - 1))[()]
+
+
+def _word(*values):
+    bytes_ = [np.asarray(v).astype(np.int64) & 255 for v in values]
+    return sum(v << 8 * n for n, v in enumerate(bytes_)).astype(np.uint32).view(np.int32)[()]
+
+
+def _dot(left, right):
+    def dot(a, b, c):
+        a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
+        for n in range(4):
+            x, y = ((v >> 8 * n & 255).astype(np.uint8).view(dtype).astype(np.int64)
+                    for v, dtype in ((a, left), (b, right)))
+            total = total + x * y
+        return total.astype(np.int32)[()]
+    return dot
 
 
 def _bits(x):
@@ -140,19 +157,20 @@ def _libm(name, numpy, arity=1, c=None, **fields):
 
 # Of floats. Errors of those of ingot_math.h are measured by tests/runtime_c/test_simd.py.
 INTRINSICS = _rows(
-    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf"), None, True, is_costly=True, ulp=1.1, operator=True),
-    Intrinsic("log", np.log, 1, _c("log", "ingot_logf"), None, True, is_costly=True, ulp=1, operator=True),
-    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
-    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf"), None, True, is_costly=True, ulp=1.9, operator=True),
-    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff"), None, True, is_costly=True, ulp=1.4, operator=True),
+    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf", "expf"), None, True, is_costly=True, ulp=1.1, operator=True),
+    Intrinsic("log", np.log, 1, _c("log", "ingot_logf", "logf"), None, True, is_costly=True, ulp=1, operator=True),
+    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf", "sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
+    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf", "tanhf"), None, True, is_costly=True, ulp=1.9,
+              operator=True),
+    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff", "erff"), None, True, is_costly=True, ulp=1.4, operator=True),
     Intrinsic("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 1, {
         "c float32": "ingot_sigmoidf", "c float64": "1.0 / (1.0 + exp(-{}))"}, None, True, is_costly=True, ulp=2),
     Intrinsic("silu", lambda x: x / (1 + np.exp(-x)), 1, _c(runtime="ingot_siluf"),
               lambda x: Mul(x, _call("sigmoid", x)), True, is_costly=True, ulp=2.8),
     Intrinsic("gelu", _gelu, 1, _c(runtime="ingot_geluf"), _expanded_gelu, True, is_costly=True),
-    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf"), None, True, 1, operator=True),
-    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf"), None, True, 1, operator=True),
-    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf"), None, True, 1, operator=True),
+    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf", "floorf"), None, True, 1, operator=True),
+    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf", "ceilf"), None, True, 1, operator=True),
+    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf", "rintf"), None, True, 1, operator=True),
     _libm("trunc", np.trunc, cost=1, operator=True),
     Intrinsic("abs", np.abs, 1, _c("fabs"), None, True, 1),
     *(_libm(name, getattr(np, function), operator=True) for name, function in (
@@ -168,14 +186,25 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
+BYTES = 256  # the numbers that a byte can be, and those of a table of what becomes of each
+LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in a table, given by its first element
+# What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
+NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
+_SIGNS = {"u8": "uint8", "s8": "int8"}
+DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
+# word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
+# and the products of the four bytes of a, with a sign or without, and those of b.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
-    Intrinsic("bit_field", _bit_field, 3, integers=2))
+    Intrinsic("bit_field", _bit_field, 3, integers=2),
+    Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
+    *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
+      for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which the
@@ -189,7 +218,8 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
+# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers
+# of a narrower dtype. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -197,7 +227,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
+    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

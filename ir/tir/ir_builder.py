@@ -37,9 +37,9 @@ class BufferVar:
     def dtype(self):
         return self.buffer.dtype
 
-    @property
     def asobject(self):
-        return self.buffer.data
+        """The Buffer."""
+        return self.buffer
 
     def __getitem__(self, indices):
         return BufferLoad(self.buffer, self._indices(indices))
@@ -134,11 +134,15 @@ class IRBuilder:
         self.emit(lambda rest: DeclBuffer(buffer, rest))
         return BufferVar(self, buffer)
 
-    def buffer_ptr(self, buf):
+    def pointer(self, content_type, name="ptr", scope="global"):
+        """Memory from outside, at a pointer: p[i] is the element i after that."""
+        return BufferVar(self, decl_buffer((1,), content_type, name, scope))
+
+    def buffer_ptr(self, buf, shape=None):
         """A buffer from outside, for loads and stores."""
         if not isinstance(buf, Buffer):
             raise TypeError(f"buffer_ptr takes a Buffer, not a {type(buf).__name__}")
-        return BufferVar(self, buf)
+        return BufferVar(self, buf if shape is None else buf.replace(shape=tuple(map(as_expr, shape))))
 
     likely = staticmethod(likely)
 

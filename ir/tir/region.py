@@ -5,6 +5,7 @@ from ..arith import Analyzer, eval_range
 from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, is_const_int, substitute
 from ..node import Visitor, collect, structural_equal, structure_key
 from ..upper import provides
+from .device_ops import ALLREDUCE, allreduce_parts
 from .stmt import BufferLoad, BufferRegion
 
 
@@ -47,6 +48,13 @@ class _Collect(Visitor):
     def visit_BufferStore(self, store):
         self.visit((store.value, store.indices))
         self.writes.append((store.buffer, self._points(store.indices)))
+
+    def visit_Call(self, call):
+        if call.op != ALLREDUCE:
+            return self.generic_visit(call)
+        values, elements = allreduce_parts(call)
+        self.visit(values)
+        self.writes += [(e.buffer, self._points(e.indices)) for e in collect(elements, BufferLoad)]
 
     def _points(self, indices):
         return [_point(substitute(i, self.lets)) for i in indices]

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from ..expr import BinaryExpr, IterVar, PrimExpr, Var
 from ..node import Visitor, collect
+from .device_ops import ALLREDUCE, allreduce_parts
 from .function import PrimFunc
 from .stmt import BlockRealize, Stmt
 
@@ -140,6 +141,17 @@ class _Verifier(Visitor):
         if depth is not None and depth < self._depth():
             self.fail(f"block {self.frames[-1].name} uses variable {v.name} of a loop outside the block; "
                       "bind it to an iterator of the block")
+
+    def visit_CommReducer(self, e):
+        self.visit(e.identity)
+        with self.defining([*e.lhs, *e.rhs]):
+            self.visit(e.result)
+
+    def visit_Call(self, e):
+        if e.op == ALLREDUCE:  # names the threads themselves, which no iterator is bound to
+            self.visit(allreduce_parts(e))
+        else:
+            self.generic_visit(e)
 
     def visit_Let(self, e):
         self.visit(e.value)

@@ -9,6 +9,8 @@ from ..expr import IntImm
 from ..relax.expr import RelaxExpr, TensorStructInfo
 from ..relax.ops.layout import pack_channels
 
+KINDS = ("float32", "int32", "int8", "uint8")  # dtypes of images
+
 
 @dataclass(frozen=True)
 class Image:
@@ -73,9 +75,10 @@ def group_spots(channels, groups, lanes):
     return tuple(c // own * room + c % own for c in range(channels))
 
 
-def channels_of(value):
-    """The channels of an image: a float32 tensor of four dimensions with a static second one; None for others."""
+def channels_of(value, dtypes=KINDS):
+    """The channels of an image: a tensor of four dimensions with a static second one, of one of some dtypes; None for
+    others."""
     info = value.struct_info
-    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or info.dtype != "float32":
+    if not isinstance(info, TensorStructInfo) or info.ndim != 4 or info.shape is None or str(info.dtype) not in dtypes:
         return None
     return info.shape[1].value if isinstance(info.shape[1], IntImm) else None

@@ -253,7 +253,7 @@ class _Choose(GraphRewriter):
                                  f"{', '.join(names) or 'none'}")
 
     def call(self, binding, call):
-        if call.op not in CONVOLUTIONS:
+        if call.op not in CONVOLUTIONS or call.args[0].struct_info.dtype != "float32":
             return call
         (layer, fold), wanted = self._layer(call), self.algorithms.get(node_name(binding))
         fitting = predict(layer, self.target, fold) if layer and wanted else (DIRECT,)

@@ -11,8 +11,8 @@ from ..expr import IntImm, Range, Var, as_expr, const, is_const_int, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, ForKind
+from ..tir.storage_align import aligned_strides, alignments
 from .gpu.touched import extremes
-from .storage_align import aligned_strides, alignments
 
 
 def compact_buffers(func):
@@ -107,19 +107,20 @@ class _Scan(Visitor):
 
 def _compact(buffer, depth, scan, aligned=None):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
-    uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith(("shared", "warp"))
+    uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith("shared")
     if buffer.scope == "local" or buffer.scope.startswith("wmma"):  # a thread's, or a warp's, of which no loop is bound
         uses = [_for_one_thread(use, depth, scan.threads) for use in uses]
+    elif buffer.scope == "warp":  # whose lanes are threads along x: others are of other warps
+        uses = [_around(_for_one_thread(use, depth, scan.threads, is_warp), depth, is_lane) for use in uses]
     elif shared:
-        uses = [_Use((*use.loops[:depth], *filter(is_thread, use.loops[:depth]), *use.loops[depth:]), use.indices,
-                     use.guards) for use in uses]
+        uses = [_around(use, depth, is_thread) for use in uses]
     bound = any(loop.kind == ForKind.THREAD_BINDING for use in uses for loop in use.loops[depth:])
     corner = [const(0, extent.dtype) for extent in shape]
     if uses and not buffer.strides and id(buffer) not in scan.whole:
         found = [_interval(uses, dim, extent, depth, scan.analyzer) for dim, extent in enumerate(shape)]
         corner = [f[0] if f else low for f, low in zip(found, corner)]
         shape = tuple(f[1] if f else extent for f, extent in zip(found, shape))
-    alone = uses and not shared and not bound and all(is_const_int(s, 1) for s in shape)
+    alone = uses and buffer.scope != "warp" and not shared and not bound and all(is_const_int(s, 1) for s in shape)
     scope = "local" if alone else buffer.scope  # then a plain variable
     strides = aligned_strides(shape, aligned) if aligned else buffer.strides
     if scope == buffer.scope and structural_equal((shape, strides), (buffer.shape, buffer.strides)):
@@ -132,10 +133,25 @@ def is_thread(loop):
     return (loop.thread_binding or "").startswith("threadIdx")
 
 
-def _for_one_thread(use, depth, threads):
+def is_warp(loop):
+    """Whether a loop is bound to threads that are of several warps."""
+    return is_thread(loop) and not is_lane(loop)
+
+
+def is_lane(loop):
+    """Whether a loop is bound to the threads that warps are made of."""
+    return loop.thread_binding == "threadIdx.x"
+
+
+def _around(use, depth, shares):
+    """An access while loops around an allocation that share it run, too."""
+    return _Use((*use.loops[:depth], *filter(shares, use.loops[:depth]), *use.loops[depth:]), use.indices, use.guards)
+
+
+def _for_one_thread(use, depth, threads, stands=is_thread):
     """An access while the loops inside an allocation that are bound to threads stand still."""
-    bound = {loop.loop_var: threads[loop.thread_binding] for loop in use.loops[depth:] if is_thread(loop)}
-    loops = (*use.loops[:depth], *(loop for loop in use.loops[depth:] if not is_thread(loop)))
+    bound = {loop.loop_var: threads[loop.thread_binding] for loop in use.loops[depth:] if stands(loop)}
+    loops = (*use.loops[:depth], *(loop for loop in use.loops[depth:] if not stands(loop)))
     return _Use(loops, substitute(use.indices, bound), use.guards) if bound else use
 
 

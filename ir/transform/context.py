@@ -9,6 +9,7 @@ import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import update_wrapper
+from importlib import import_module
 
 from ..module import IRModule
 from ..relax.expr import Function
@@ -107,17 +108,23 @@ class PassContext:
 
     opt_level: Sequential leaves out passes of a higher level. required_pass, disabled_pass: names; required ones run at
     any level, disabled ones in no Sequential. instruments: see instrument.py. config: {"tir.UnrollLoop": {...}}.
+    trace_stack, make_traceable, num_evals, tuning_api_database: kept for scripts that hand them on, without effect.
     """
 
     known = {}  # name -> function that makes the pass, for `required`; the pass table fills it
 
-    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None):
+    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None,
+                 trace_stack=None, make_traceable=None, num_evals=0, tuning_api_database=None):
         self.opt_level = opt_level
+        self.trace_stack, self.make_traceable = list(trace_stack or ()), make_traceable
+        self.num_evals, self._tuning_api_database = num_evals, tuning_api_database
         self.required_pass = _names("required_pass", required_pass)
         self.disabled_pass = _names("disabled_pass", disabled_pass)
         self.instruments = list(instruments or ())
         self.config = {}
         for key, value in dict(config or {}).items():
+            if key not in CONFIG:
+                _load_passes()
             if key not in CONFIG:
                 raise ValueError(f"unknown config option {key!r}; known: {', '.join(sorted(CONFIG))}")
             self.config[key] = CONFIG[key](value)
@@ -134,14 +141,19 @@ class PassContext:
         return not (self.instruments or self.config or self.required_pass or self.disabled_pass) and (
             self.opt_level == PassContext().opt_level)
 
+    def get_tuning_api_database(self):
+        return self._tuning_api_database
+
     @staticmethod
     def list_configs():
         """The settings that `config` may have."""
+        _load_passes()
         return sorted(CONFIG)
 
     @staticmethod
     def lookup(name):
         """The pass registered under a name, with its defaults."""
+        _load_passes()
         if name not in PassContext.known:
             raise ValueError(f"unknown pass {name!r}; known: {', '.join(sorted(PassContext.known))}")
         return PassContext.known[name]()
@@ -196,6 +208,11 @@ class PassContext:
     def after(self, mod, info):
         for i in self.instruments:
             i.run_after_pass(mod, info)
+
+
+def _load_passes():
+    """Let the pass table register its passes and settings, which a script may ask for before it uses one."""
+    import_module(f"{__package__}.pass_table")
 
 
 def _names(what, names):

@@ -10,27 +10,30 @@ from ..names import unique_name
 from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, MatchCast, TupleGetItem, VarBinding, dataflow_function)
 from ..relax.ops.layout import blocks_of, pack_channels
-from .blocked_images import Image, channels_of, in_order, sources
+from .blocked_images import KINDS, Image, channels_of, in_order, sources
 from .graph import MadeOnce, Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
 from .split_phases import split_phases
 
 
 @on_main
-def convert_layout(func, lanes, shuffle=BASE["shuffle"].value):
-    """Requires plain layouts. Ensures blocked layouts: 2-D float32 convolutions with constant weights read and write
-    activations of layout NCHW{lanes}c,
+def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS, turned=False):
+    """Requires plain layouts. Ensures blocked layouts: 2-D convolutions of some dtypes with constant weights read and
+    write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
     it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Transposed ones
     whose phases are better channels are such first (split_phases). Not when lanes is 1.
-    shuffle: vectors that take as long as moving an element to its place.
+    shuffle: vectors that take as long as moving an element to its place; 0: transposed ones stay.
+    turned: whether input channels are innermost in blocks of weights, as products of warpgroups read them.
 
     Each operator decides by what its inputs are there as: dense convolutions ask for blocked ones, the rest follows.
     Channels need not lie in order (Image.spots): those of a convolution in groups begin with a block for each group,
     a concatenation joins blocks, and a shuffle of channels only says that they lie otherwise. attrs["spots"] tells of
     the variables to which that happened.
     """
-    return func if lanes == 1 else ConvertLayout(split_phases(func, lanes, shuffle), lanes).run()
+    if lanes == 1:
+        return func
+    return ConvertLayout(split_phases(func, lanes, shuffle) if shuffle else func, lanes, dtypes, turned).run()
 
 
 class ConvertLayout:
@@ -40,7 +43,8 @@ class ConvertLayout:
     Rows (layout_rows.py) see it as `graph`.
     """
 
-    def __init__(self, func, lanes):
+    def __init__(self, func, lanes, dtypes, turned):
+        self.dtypes, self.turned = dtypes, turned
         self.func, self.lanes, self.layout = func, lanes, f"NCHW{lanes}c"
         self.plain, self.blocked, self.deferred = {id(p): p for p in func.params}, {}, {}
         self.views = {}      # id -> (Image, array of its channels): the deferred values of layout_rows.py
@@ -107,9 +111,18 @@ class ConvertLayout:
 
     # ------------------------------------------------------------ values in one form or the other
 
+    def channels_of(self, value):
+        """The channels of a value that may be an image; None for others."""
+        return channels_of(value, self.dtypes)
+
     def image(self, value):
         """The Image that a value is there as; None where it is not."""
         return self.blocked.get(id(value))
+
+    def producer(self, value, op):
+        """The call of an operator that a variable of the new function is bound to; None for other ones."""
+        binding = next((b for b in self.bindings if b.var is value), None)
+        return binding.value if binding and is_operator(binding.value) and binding.value.op == op else None
 
     def made(self, value):
         """How many images were there before this one."""
@@ -118,7 +131,7 @@ class ConvertLayout:
     def image_of(self, var):
         """The Image of an image, transformed where it is not there as one; its channels then lie in order."""
         if id(var) not in self.blocked:
-            spots, name = in_order(channels_of(var)), f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
+            spots, name = in_order(self.channels_of(var)), f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
             if isinstance(var, Constant):
                 return Image(self.packed(var, "image", lambda data: pack_channels(data, self.lanes)), spots)
             self.blocked[id(var)] = Image(self.emit(self._transform(self.plain_of(var), var.struct_info), name), spots)

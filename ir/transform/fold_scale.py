@@ -19,12 +19,15 @@ _PRODUCTS = {
 
 @on_main
 def decompose_batch_norm(func):
-    """Ensures no nn.batch_norm with constant statistics: x * scale + shift, computed in float64."""
+    """Ensures no nn.batch_norm with constant statistics: x * scale + shift, computed in float64; and no nn.dense, which
+    is a matmul by a transposed weight."""
     return _DecomposeBatchNorm().run(func)
 
 
 class _DecomposeBatchNorm(GraphRewriter):
     def call(self, binding, call):
+        if call.op == "nn.dense":
+            return call_op("matmul", call.args[0], self.emit(call_op("permute_dims", call.args[1])), **call.attrs)
         if call.op != "nn.batch_norm" or not all(isinstance(a, Constant) for a in call.args[1:]):
             return call
         x = call.args[0]

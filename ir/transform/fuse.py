@@ -19,6 +19,7 @@ MEMBERS = COPIES + HEADS + ("padding",)
 NEVER = ("concat", "split")
 # Nor this, but before a depthwise convolution of what a 1x1 convolution makes, by bands of rows.
 PADDING = "nn.pad"
+LOOKUP = "lookup"  # a map of its first operand
 MAX_GROUP = 32
 MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
 
@@ -170,6 +171,8 @@ def _kind(value):
         return "opaque"
     if value.op == PADDING:
         return "padding"
+    if value.op == LOOKUP:
+        return MAPS[0]
     return op_table.get(value.op).kind
 
 

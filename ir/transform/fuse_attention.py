@@ -13,6 +13,7 @@ from .identities import VIEWS, axes_of
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
 TURNED = (0, 1, 3, 2)  # those that make columns of rows
 HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
+THREADS = (16, 8)  # that may share a vector of keys
 
 
 @on_main
@@ -94,8 +95,13 @@ class _FuseAttention(GraphRewriter):
         if any(o is None for o in operands) or not _agree(operands, self.lanes, products.struct_info):
             return None
         heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
-        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes,
-                                 "rows": self.rows, "kv_heads": groups if groups < heads else 0}, empty
+        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k,
+                                 "lanes": self._lanes(size), "rows": self.rows, "kv_heads": groups if groups < heads else 0}, empty
+
+    def _lanes(self, size):
+        """How many keys come at once: for threads, which share the elements of a row, more than a vector has."""
+        more = THREADS if self.rows else ()
+        return next((n for n in more if size % n == 0), self.lanes)
 
     def _masked(self, value):
         """((the product of scores, its factor), masks) of what softmax reads: what is added, or _chosen's arguments."""

@@ -13,12 +13,13 @@ from .graph import GraphRewriter, constant_last, on_main
 
 
 @on_main
-def remove_identities(func):
+def remove_identities(func, keep_bytes=False):
     """Ensures no split or concat of one part, empty ones left aside, no operator of the table below that returns its
     first argument unchanged, no choice that a constant always makes alike, no transpose of a transpose, no transpose
     that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers that were
-    such numbers before: what is quantized and dequantized is rounded and clipped in the kernel that makes it."""
-    return _RemoveIdentities().run(func)
+    such numbers before, unless keep_bytes: what is quantized and dequantized is rounded and clipped in the kernel that
+    makes it."""
+    return _RemoveIdentities(keep_bytes).run(func)
 
 
 def _neutral(value):
@@ -65,6 +66,9 @@ WHOLE = ("round", "floor", "ceil", "trunc")
 
 
 class _RemoveIdentities(GraphRewriter):
+    def __init__(self, keep_bytes):
+        self.keep_bytes = keep_bytes
+
     def call(self, binding, call):
         call = constant_last(call)
         if call.op == "split":
@@ -75,7 +79,7 @@ class _RemoveIdentities(GraphRewriter):
         if check and isinstance(call.struct_info, TensorStructInfo):
             if structural_equal(call.args[0].struct_info, call.struct_info) and check(call):
                 return call.args[0]
-        if call.op == "astype":
+        if call.op == "astype" and not self.keep_bytes:
             return self._never_narrow(call) or call
         if call.op == "where":
             return _only_side(call) or call

@@ -11,29 +11,35 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, ShapeExpr
 from ..relax.ops.contraction import FMA
+from ..relax.ops.qnn import BYTES, PLAIN
 from ..tir.stored import LEAST_BYTES
 from .graph import GraphRewriter, is_operator, on_main
 from .identities import axes_of
 
+OF_INTEGERS = {plain: name for name, plain in PLAIN.items()}
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 LEAST_BLOCK = 8  # terms that share a scale, for a kernel that scales sums of blocks
 FEW_BITS = 8  # integers of fewer have a kernel of their own; of others a byte holds what one zero point leaves
 
 
 @on_main
-def keep_quantized(func):
-    """Ensures that products, convolutions and rows taken of (w - zero point) * scale, of constant integers w, are those
+def keep_quantized(func, target=None):
+    """Ensures that products of data and constants that were both quantized are those of the integers (qnn.matmul,
+    qnn.conv2d, qnn.conv3d), scaled after, where a Target `target` multiplies bytes. Ensures that products, convolutions and rows taken of (w - zero point) * scale, of constant integers w, are those
     of w - zero point, and are scaled after; or, where terms of a sum have different scales, or w has few bits, are
     matmul_quantized. What else reads such weights reads floats."""
-    return _KeepQuantized().run(func)
+    return _KeepQuantized(target).run(func)
 
 
 class _KeepQuantized(GraphRewriter):
+    def __init__(self, target):
+        self.target = target
+
     def call(self, binding, call):
         if call.op == "matmul":
-            return self._product(call) or call
+            return self._of_integers(call) or self._product(call) or call
         if call.op in CONVOLUTIONS:
-            return self._convolution(call) or call
+            return self._of_integers(call) or self._convolution(call) or call
         return self._rows(call) or call if call.op == "take" else call
 
     # ------------------------------------------------------------ what is quantized
@@ -65,8 +71,53 @@ class _KeepQuantized(GraphRewriter):
         made = self.definition.get(id(value))
         if not is_operator(made):
             return None
-        arrays = [self._array(a) for a in made.args]
-        return None if any(a is None for a in arrays) else op_table.get(made.op).evaluate(arrays, made.attrs)
+        arrays = []
+        for a in made.args:  # no further than to the first that depends on more: what is behind may be the whole network
+            if (array := self._array(a)) is None:
+                return None
+            arrays.append(array)
+        return op_table.get(made.op).evaluate(arrays, made.attrs)
+
+    # ------------------------------------------------------------ products of integers
+
+    def _of_integers(self, call):
+        """The product of quantized data and constants, both with a scale of all, the constants with one for each column
+        or output channel, too."""
+        op, (data, weight) = OF_INTEGERS.get(call.op), call.args[:2]
+        if self.target is None or op is None or len(call.args) > 2 or not _is_plain(call):
+            return None
+        data, parts = self._dequantized(data), self._quantized(weight)
+        if data is None or parts is None or weight.struct_info.ndim != (2 if op == "qnn.matmul" else 4 + (op[-2] == "3")):
+            return None
+        (x, x_zero, x_scale), (w, zero, scale) = data, parts
+        rest = (weight.struct_info.ndim - 1,) if op == "qnn.matmul" else (0,)
+        dtypes = x.struct_info.dtype, w.struct_info.dtype
+        if str(dtypes[1]) not in BYTES or not self.target.multiplies_bytes(*dtypes, windows=op != "qnn.matmul"):
+            return None
+        zero = np.zeros((), w.data.dtype) if zero is None else zero
+        if not all(_varies_along(v, rest, w.data.ndim) for v in (zero, scale)):
+            return None
+        zero, scale = (v.reshape(()) if v.size == 1 else v for v in (zero, scale))
+        attrs = {k: v for k, v in call.attrs.items() if k in ("strides", "padding", "dilation", "groups")}
+        total = self.emit(call_op(op, x, w, Constant(x_zero), Constant(zero.astype(w.data.dtype)), **attrs))
+        scale = (scale * x_scale).astype(np.float32)
+        if scale.size > 1:
+            scale = scale.reshape(-1) if op == "qnn.matmul" else scale.reshape(1, -1, *[1] * (w.data.ndim - 2))
+        return call_op("multiply", self.emit(call_op("astype", total, dtype="float32")), Constant(scale, w.name + "_scale"))
+
+    def _dequantized(self, value):
+        """(bytes, zero point, scale), of which the last two are one number each, that a value is made of; None for
+        another one."""
+        made = self.producer(value, "multiply")
+        scale = made and self._array(made.args[1])
+        if scale is None or scale.size != 1 or value.struct_info.dtype != "float32":
+            return None
+        whole = self.producer(made.args[0], "subtract")
+        cast = self.producer(whole.args[0] if whole else made.args[0], "astype")
+        zero = self._array(whole.args[1]) if whole else np.zeros((), np.float32)
+        if cast is None or zero is None or zero.size != 1 or str(cast.args[0].struct_info.dtype) not in BYTES:
+            return None
+        return cast.args[0], zero.reshape(()).astype(cast.args[0].struct_info.dtype.numpy), scale.reshape(())
 
     # ------------------------------------------------------------ products
 
@@ -147,6 +198,19 @@ class _KeepQuantized(GraphRewriter):
         found = self.emit(call_op("take", Constant(np.ascontiguousarray(values[:, ::size]), name), places, axis=0))
         wide = 1 < size < values.shape[1]
         return self.emit(call_op("repeat", found, repeats=size, axis=found.struct_info.ndim - 1)) if wide else found
+
+
+def _is_plain(call):
+    """Whether a product is of plain layouts, by FMAs."""
+    if call.op == "matmul":
+        return call.attrs["arithmetic"] == FMA and call.attrs["b_layout"] == "KN" and not call.attrs["out_dtype"]
+    return call.attrs["kernel_layout"] in ("OIHW", "OIDHW") and not call.attrs["out_dtype"]
+
+
+def _varies_along(values, axes, ndim):
+    """Whether values that broadcast with a tensor of so many dimensions differ along these axes alone."""
+    shape = (1,) * (ndim - values.ndim) + values.shape
+    return all(n == 1 or k in axes for k, n in enumerate(shape))
 
 
 def _whole(parts):

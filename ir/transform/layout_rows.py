@@ -13,11 +13,13 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TensorStructInfo, TupleGetItem
 from ..relax.ops.common import same_dim
-from ..relax.ops.conv_layouts import join_groups, pack_weights
+from ..relax.arithmetic import ARITHMETICS
+from ..relax.arithmetic.dot_product import WORD, name_of
+from ..relax.ops.conv_layouts import join_groups, pack_weights, pack_words
 from ..relax.ops.layout import blocks_of
 from ..relax.ops.phases import pack_phases
 from ..relax.ops.window import reach
-from .blocked_images import Image, channels_of, group_spots, in_order
+from .blocked_images import Image, group_spots, in_order
 from .pack import by_columns
 
 DEFERRED = object()
@@ -30,7 +32,7 @@ SPARE = 3 / 2  # lanes that a concatenation may take, for each channel
 # operators map finite values to finite ones; others run blocked only where each lane is a channel.
 FINITE = {"nn.relu", "nn.leaky_relu", "nn.elu", "nn.gelu", "nn.silu", "nn.hard_sigmoid", "nn.hard_swish", "nn.softplus",
           "nn.softsign", "nn.mish", "nn.selu", "sigmoid", "tanh", "erf", "abs", "negative", "sign", "clip", "floor",
-          "ceil", "round", "add", "subtract", "multiply", "maximum", "minimum", "divide", "copy"}
+          "ceil", "round", "add", "subtract", "multiply", "maximum", "minimum", "divide", "copy", "astype"}
 # Operators that divide by their second argument: lanes of no channel are 1 there, which only constants can promise.
 DIVIDES = {"divide", "floor_divide", "floor_mod", "mod"}
 
@@ -39,8 +41,10 @@ DIVIDES = {"divide", "floor_divide", "floor_mod", "mod"}
 
 def _conv2d(graph, call):
     x, weight = call.args
-    channels, groups = channels_of(x), call.attrs["groups"]
+    channels, groups = graph.channels_of(x), call.attrs["groups"]
     if channels is None or not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW":
+        return None
+    if x.struct_info.dtype.is_int and not _dot_of(call):
         return None
     if graph.image(x) is None and (groups > 1 and not _whole(graph, weight, groups) or _is_row(x)):
         return None
@@ -73,14 +77,56 @@ def _convolution(graph, call, source, packed, spots, **attrs):
 def _first_layer(graph, call):
     x, weight = call.args
     lanes, outputs = graph.lanes, weight.data.shape[0]
+    if dot := _dot_of(call):
+        return _first_words(graph, call, dot)
     packed = graph.packed(weight, "first", lambda w: pack_weights(w, lanes))
     return _convolution(graph, call, graph.plain_of(x), packed, in_order(outputs), out_layout=graph.layout,
                         kernel_layout=f"OIHW{lanes}o", out_channels=outputs)
 
 
+def _dot_of(call):
+    """The arithmetic of dot products for a convolution of bytes; None for others, and where sums may overflow."""
+    x, weight = call.args
+    name = name_of(x.struct_info.dtype, weight.struct_info.dtype)
+    depth = weight.data[0].size
+    return name if name and call.attrs["out_dtype"] == "int32" and depth <= ARITHMETICS[name].most else None
+
+
+def _first_words(graph, call, dot):
+    """Words are of columns of the kernel: four that follow one another in a row of the input, which has more of them at
+    the end of rows where the last word does; any, as weights are 0 there."""
+    x, weight = call.args
+    lanes, outputs, attrs = graph.lanes, weight.data.shape[0], call.attrs
+    if attrs["dilation"][1] != 1:
+        return None
+    packed = graph.packed(weight, "first words", lambda w: pack_words(w, lanes))
+    source, padding = _wider(graph, call, graph.plain_of(x))
+    return _convolution(graph, call, source, packed, in_order(outputs), out_layout=graph.layout, padding=padding,
+                        kernel_layout=f"OIHW{lanes}o4w", out_channels=outputs, arithmetic=dot)
+
+
+def _wider(graph, call, x):
+    """(the input, the padding) of a convolution whose last words of columns are filled up: any numbers will do there,
+    those that pad the input too."""
+    *others, right = call.attrs["padding"]
+    more, pad = -call.args[1].data.shape[3] % WORD, graph.producer(x, "nn.pad")
+    if not more or pad is None or right:
+        return x, (*others, right + more)
+    width = list(pad.attrs["pad_width"])
+    width[7] += more
+    return graph.emit(call_op("nn.pad", pad.args[0], **{**pad.attrs, "pad_width": tuple(width)}), x.name), (*others, 0)
+
+
 def _depthwise(graph, call):
     x, weight = call.args
     image, lanes = graph.image(x), graph.lanes
+    dot = _dot_of(call)
+    if dot and call.attrs["dilation"][1] == 1 and weight.data.shape[3] > 1:
+        packed = graph.packed(weight, ("depthwise words", image.spots), lambda w: pack_words(image.spread(w, 0), lanes))
+        source, padding = _wider(graph, call, image.value)
+        return _convolution(graph, call, source, packed, image.spots, data_layout=graph.layout, arithmetic=dot,
+                            groups=image.held, kernel_layout=f"OIHW{lanes}o4w", out_channels=image.held,
+                            padding=padding)
     packed = graph.packed(weight, ("depthwise", image.spots), lambda w: pack_weights(image.spread(w, 0), lanes))
     return _convolution(graph, call, image.value, packed, image.spots, data_layout=graph.layout, groups=image.held,
                         kernel_layout=f"OIHW{lanes}o", out_channels=image.held)
@@ -94,15 +140,19 @@ def _dense(graph, call):
     outputs, inputs = weight.data.shape[0], weight.data.shape[1] * joined
     if groups > 1 and not (image.in_order and inputs % lanes == outputs // groups % lanes == 0):
         return _gathered(graph, call, image, joined)
-    inner = _inner(image, inputs, lanes)
+    inner, dot = _inner(image, inputs, lanes), _dot_of(call)
 
     def pack(w):
         w = join_groups(w, groups * joined, joined)
-        return pack_weights(image.spread(w) if groups == 1 and inner == lanes else w, lanes, groups, inner)
+        w = image.spread(w) if groups == 1 and inner == lanes else w
+        w = (pack_words if dot else pack_weights)(w, lanes, groups, inner)
+        return w.swapaxes(-1, -2).copy() if graph.turned else w
 
     packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
-                        out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o")
+                        out_channels=outputs, kernel_layout=f"OIHW{lanes}o{inner}i" if graph.turned else
+                        f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
+                        arithmetic=dot or call.attrs["arithmetic"])
 
 
 def _inner(image, inputs, lanes):
@@ -136,7 +186,7 @@ def _conv2d_transpose(graph, call):
     layout it would multiply the zeros between."""
     x, weight = call.args
     attrs = call.attrs
-    if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1:
+    if graph.channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1:
         return None
     if max(attrs["strides"]) == 1:
         reaches = [reach(k, d) - 1 for k, d in zip(weight.data.shape[2:], attrs["dilation"])]
@@ -179,14 +229,14 @@ def _dilated(weights, dilation):
 
 def map_of_images(graph, call):
     """An elementwise operator, with broadcasting."""
-    channels = channels_of(call)
-    images = [a for a in call.args if graph.image(a) and channels_of(a) == channels]
+    channels = graph.channels_of(call)
+    images = [a for a in call.args if graph.image(a) and graph.channels_of(a) == channels]
     if channels is None or not images:
         return None
     like = graph.image(max(images, key=graph.made))  # this map is the likeliest to be computed in its kernel
     if not like.full and not _stays_finite(call):
         return None
-    if not all(_broadcasts(a, channels) for a in call.args):
+    if not all(_broadcasts(graph, a, channels) for a in call.args):
         return None
     fills = [1 if n == 1 and call.op in DIVIDES else 0 for n in range(len(call.args))]
     operands = [_operand(graph, a, like, fill) for a, fill in zip(call.args, fills)]
@@ -197,17 +247,23 @@ def _stays_finite(call):
     return call.op in FINITE and (call.op not in DIVIDES or isinstance(call.args[1], Constant))
 
 
-def _broadcasts(value, channels):
+def _broadcasts(graph, value, channels):
     """Whether an operand of a map over so many channels has a blocked form."""
     if isinstance(value, Constant):
-        return value.data.ndim <= 4 and value.data.dtype == np.float32
-    return channels_of(value) in (1, channels)
+        return value.data.ndim <= 4 and str(value.data.dtype) in graph.dtypes
+    return graph.channels_of(value) in (1, channels)
+
+
+def _lookup(graph, call):
+    """A table is no image."""
+    image = graph.image(call.args[0])
+    return image and image.like(call_op("lookup", image.value, call.args[1]))
 
 
 def _operand(graph, value, like, fill):
     """A blocked operand whose channels lie as those of the Image `like`."""
     if not isinstance(value, Constant):
-        if channels_of(value) == len(like.spots):
+        if graph.channels_of(value) == len(like.spots):
             image = graph.image_of(value)
             same = image.spots == like.spots and image.held == like.held
             if not same:
@@ -269,7 +325,7 @@ def _reduce(graph, call):
 # ---------------------------------------------------------------- concat and split
 
 def _concat(graph, call):
-    channels, axis = [channels_of(a) for a in call.args], call.attrs["axis"] % call.struct_info.ndim
+    channels, axis = [graph.channels_of(a) for a in call.args], call.attrs["axis"] % call.struct_info.ndim
     if None in channels or 2 * sum(c for c, a in zip(channels, call.args) if graph.image(a)) < sum(channels):
         return None
     images = [graph.image_of(a) for a in call.args]
@@ -349,7 +405,7 @@ def _viewed(graph, image, index):
 
 ROWS = {
     "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat,
-    "split": _split,
+    "split": _split, "lookup": _lookup,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

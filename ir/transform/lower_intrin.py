@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Var, cast, const, free_vars,
-                    substitute)
+from ..expr import (Broadcast, Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Var, cast, const, free_vars,
+                    is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
-from ..tir.stmt import LetStmt
+from ..tir.intrinsics import DOTS
+from ..tir.stmt import BufferLoad, LetStmt
+
+_DOTS = {f"tir.{name}" for name in DOTS}
 
 
 def lower_intrin(func):
@@ -80,6 +83,8 @@ class _Lower(WithRanges):
 
     def visit_Add(self, e):
         e = self.generic_visit(e)
+        if isinstance(e.b, Call) and e.b.op in _DOTS and _is_zero(e.b.args[2]):
+            return e.b.replace(args=(*e.b.args[:2], e.a))
         if e.dtype.lanes > 1 and e.dtype.is_float:
             if isinstance(e.b, Mul):
                 return _multiply_add(e.b, e.a)
@@ -97,11 +102,24 @@ class _Lower(WithRanges):
                               else_case=self._under(Not(branch.condition), branch.else_case))
 
     def visit_Call(self, call):
+        if call.op == "tir.word":
+            return self._word(self.generic_visit(call))
         if call.op != "tir.if_then_else":
             return self.generic_visit(call)
         condition, yes, no = call.args
         return call.replace(args=(self.visit(condition), self._sometimes(self._under, condition, yes),
                                   self._sometimes(self._under, Not(condition), no)))
+
+    def _word(self, call):
+        """Four bytes that follow one another in memory are loaded at once; those of vectors do."""
+        first, *others = call.args
+        if call.dtype.lanes > 1:
+            return Call(call.dtype, "tir.load_words", (first,))
+        if not all(isinstance(x, BufferLoad) and x.buffer is getattr(first, "buffer", None) for x in call.args):
+            return call
+        in_a_row = all(is_const_int(self.analyzer.simplify(x.indices[0] - first.indices[0]), n + 1)
+                       for n, x in enumerate(others))
+        return Call(call.dtype, "tir.load_word", (first,)) if in_a_row else call
 
     def _under(self, condition, branch):
         """`branch` visited with the condition known; only divisions are worth it."""
@@ -125,6 +143,10 @@ class _Lower(WithRanges):
             return False
         least = self.analyzer.interval(e).min_value
         return least is not None and least >= 0
+
+
+def _is_zero(e):
+    return is_const_int(e.value if isinstance(e, Broadcast) else e, 0)
 
 
 def _multiply_add(product, c):

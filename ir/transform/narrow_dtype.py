@@ -50,6 +50,14 @@ class _Narrow(WithRanges):
 
     visit_Add = visit_Sub = visit_Mul = visit_FloorDiv = visit_FloorMod = visit_Min = visit_Max = _arithmetic
 
+    def visit_Cast(self, e):
+        """(int32)(int64)a  ->  a, and (int64)(int32)b  ->  b where b fits."""
+        e = self.generic_visit(e)
+        inner = e.value if isinstance(e.value, Cast) and {e.dtype, e.value.dtype} == {INT32, INT64} else None
+        if inner is None or inner.value.dtype != e.dtype:
+            return e
+        return inner.value if e.dtype == INT32 or self._fits(inner.value) else e
+
     def _comparison(self, e):
         e = self.generic_visit(e)
         sides = _both(e) if e.a.dtype == INT64 else None

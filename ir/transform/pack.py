@@ -5,7 +5,7 @@ import numpy as np
 
 from ..expr import IntImm, is_const_int
 from ..relax.accuracy import FLOAT32, is_whole
-from ..relax.arithmetic import special
+from ..relax.arithmetic import ARITHMETICS, dot_product, special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
@@ -22,6 +22,9 @@ from ..schedule.rules.quantized_product import vectors_of_panel
 from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
+CONVOLUTIONS, PLAIN_KERNELS = ("nn.conv1d", "nn.conv2d", "nn.conv3d"), ("OIW", "OIHW", "OIDHW")
+BYTES = ("int8", "uint8")
+EXACT = 1 << 24  # float32 holds all integers up to this one
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
@@ -110,6 +113,8 @@ class _PackWeights(GraphRewriter):
         self.once = MadeOnce()
 
     def call(self, binding, call):
+        if self.lanes > 1 and call.op in CONVOLUTIONS and (made := self._in_floats(binding, call)):
+            return made
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
         if self.target.has_tiles and call.op == "matmul":
@@ -119,6 +124,23 @@ class _PackWeights(GraphRewriter):
         if self.target.has_tiles and call.op in _STEPS:
             return self._steps(call)
         return call
+
+    def _in_floats(self, binding, call):
+        """A convolution of bytes that has no blocked layout as one of floats, which hold its sums; None for another."""
+        x, weight = call.args
+        if x.struct_info.dtype not in BYTES or not isinstance(weight, Constant) or call.attrs["out_dtype"] != "int32" or (
+                call.attrs["kernel_layout"] not in PLAIN_KERNELS):
+            return None
+        least, most = map(int, x.struct_info.dtype.finite_range())
+        sums = np.abs(weight.data.astype(np.int64)).sum(axis=tuple(range(1, weight.data.ndim)))
+        if max(-least, most) * int(sums.max(initial=0)) >= EXACT:
+            return None
+        floats = self.once(weight, "floats", lambda w: Constant(w.data.astype(np.float32), w.name))
+        total = call_op(call.op, self.emit(call_op("astype", x, dtype="float32"), f"{x.name}_floats"), floats,
+                        **{**call.attrs, "out_dtype": None})
+        if call.op == "nn.conv2d":
+            total = self._conv2d(total)
+        return call_op("astype", self.emit(total, f"{binding.var.name}_floats"), dtype="int32")
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -143,7 +165,11 @@ class _PackWeights(GraphRewriter):
         weight = call.args[1]
         if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
-        if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
+        if not isinstance(weight, Constant) or call.args[0].struct_info.ndim < 2:
+            return call
+        if dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
+            return self._dots(binding, call)
+        if weight.data.dtype != np.float32:
             return call
         n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
         for row in () if is_whole(weight.data) else special():
@@ -164,6 +190,20 @@ class _PackWeights(GraphRewriter):
         return call_op("matmul", call.args[0], packed, **{
             **call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size, "plan": plan})
 
+    def _dots(self, binding, call):
+        """A product of bytes, whose sums are int32: words of four terms in panels as wide as a tile of sums."""
+        x, weight = call.args
+        name = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype)
+        depth, columns = weight.data.shape
+        row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
+        if call.attrs["out_dtype"] != "int32" or depth > row.most:
+            return call
+        plan = choose(Product(static(x.struct_info.shape[-2]), words, columns, by_element=False, dot=name), self.target)
+        panel = plan.tile.vectors * self.lanes
+        packed = self.once(weight, ("words", panel), lambda w: Constant(row.pack(w.data, panel)[0], w.name))
+        return call_op("matmul", self._filled(binding, x, row.block), packed, arithmetic=name, b_layout=OPERANDS,
+                       n_size=columns, plan=plan)
+
     def _quantized(self, call):
         """Columns of a few bits in words, in panels as wide as a tile of sums."""
         x, w, scales, *_ = call.args
@@ -183,7 +223,7 @@ class _PackWeights(GraphRewriter):
         rest = -x.struct_info.shape[-1].value % block
         if not rest:
             return x
-        pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0)
+        pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0 if x.struct_info.dtype.is_float else 0)
         return self.emit(pad, binding.var.name + "_filled")
 
     def _steps(self, call):

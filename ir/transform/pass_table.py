@@ -12,6 +12,7 @@ from ..boundary import internal_errors
 from ..relax.expr import Function
 from .accumulate import accumulate
 from .alias import update_in_place
+from .alignments import state_alignments
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
@@ -24,15 +25,24 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .fuse_tir import fuse_tir
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
-from .gpu.bindings import unify_thread_binding
+from .gpu.bindings import on_loops, unify_thread_binding
+from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
+from .gpu.permuted_layout import inject_permuted_layout
+from .gpu.registers import accumulate_in_registers
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
+from .gpu.swizzle import swizzle_shared
+from .gpu.thread_allreduce import lower_thread_allreduce
+from .gpu.split_conditions import split_conditions
 from .gpu.thread_reduction import lower_cross_thread_reduction
+from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
+from .gpu.warp_memory import lower_warp_memory
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -42,6 +52,7 @@ from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_fma import lane_indexed_fma
+from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -55,8 +66,10 @@ from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
+from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .scratch import lift_scratch
@@ -70,6 +83,7 @@ from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
 from .to_mixed_precision import to_mixed_precision
+from .transpose_weights import transpose_weights
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -94,6 +108,12 @@ def _arguments(*names):
 def _disables():
     """A setting that leaves the pass out when true."""
     return _flag, lambda value: None if value else {}
+
+
+def _always(*names):
+    """A setting of TVM's, a dict with some of `names`, whose steps the pass takes anyhow."""
+    check, _ = _arguments(*names)
+    return check, lambda value: {}
 
 
 def _flag(value):
@@ -197,24 +217,29 @@ _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
 TIR = _rows(
+    ("DefaultGPUSchedule", _module, default_gpu_schedule, "blocks"),
     ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),
-    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
+    ("SplitConditions", _tir, split_conditions, "no blocks"),
+    ("LowerCrossThreadReduction", _tir, on_loops(lower_cross_thread_reduction), "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
-    ("RemoveNoOp", _tir, remove_no_op, "no views"),
+    ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _always(
+        "use_dataflow_analysis", "max_simplification_steps")}),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("SwizzleShared", _tir, swizzle_shared, "opaque blocks"),
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
+    ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
-    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
-    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
-    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
+    ("InjectVirtualThread", _tir, on_loops(inject_virtual_thread), "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, on_loops(guard_redundant_stores), "no blocks"),
+    ("ThreadSync", _tir, on_loops(thread_sync), "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
@@ -222,13 +247,22 @@ TIR = _rows(
     ("FP16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP16),
     ("FP8ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP8),
     ("HoistInitPredicate", _tir, hoist_init_predicate, "flat buffers, guards"),
-    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1),
+    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1, {"tir.LoopPartition": _always(
+        "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
-    ("Simplify", _tir, simplify),
+    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": _always(
+        "transitively_prove_inequalities", "propagate_knowns_to_prove_conditional",
+        "propagate_knowns_to_simplify_expressions", "convert_boolean_to_and_of_ors",
+        "apply_constraints_to_boolean_branches")}),
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("AccumulateInRegisters", _tir, accumulate_in_registers, "flat buffers"),
+    ("VectorizeAccess", _tir, vectorize_access, "flat buffers", "no vectorized loops", 0,
+     {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("LowerThreadAllreduce", _tir, lower_thread_allreduce, "flat buffers"),
+    ("LowerWarpMemory", _tir, on_loops(lower_warp_memory), "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
@@ -247,7 +281,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
-    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
+    ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
@@ -260,7 +294,10 @@ TIR = _rows(
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
+    ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("QnnCanonicalize", _graph, qnn_canonicalize),
+    ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
@@ -278,10 +315,13 @@ RELAX = _rows(
     ("SplitPadding", _graph, split_padding, "", "no padding", 1),
     ("ProjectInputs", _graph, project_inputs, "", "", 1),
     ("PackWeights", _graph, pack_weights, "", "", 2),
+    ("TransposeWeights", _graph, transpose_weights, "", "", 2),
     ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
     ("InPlace", _graph, in_place, "groups", "", 1),
     ("UpdateInPlace", _graph, update_in_place),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
+    ("FuseTIR", _module, fuse_tir),
     ("StoreConstants", _graph, store_constants),
+    ("StateAlignments", _graph, state_alignments),
 )

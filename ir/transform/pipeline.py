@@ -13,14 +13,16 @@ from .pass_table import RELAX, TIR
 
 # The passes over graph modules, in order, by the kind of target; those of "c" for kinds that are not here. A GPU reads
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
-# left out.
+# left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-    "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "LookupTables", "QnnCanonicalize", "WidenImages",
+    "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
-_GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
-    "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+_GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
+    "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
+HALVES = ("float16", "bfloat16")  # what tensor cores multiply
+CHANNELS = 8  # of those in a block
 ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
@@ -31,11 +33,19 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
-    given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+    cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
+    given = {"ChooseConvolution": [target, algorithms, accuracy], "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "RemoveIdentities": [target.multiplies_bytes("uint8", "int8", windows=True)],
+             "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
-             "ConvertLayout": [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}
-    names = [n for n in names if n != "ToMixedPrecision" or dtype != "float32"]
+             "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
+             "ToMixedPrecision": [dtype]}
+    left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
+    left_out |= set() if target.kind == "c" and lanes == 1 else {"LookupTables"}  # vectors compute what a table holds
+    left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
+    left_out |= set() if groups else {"TransposeWeights"}
+    names = [n for n in names if n not in left_out]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes
@@ -67,11 +77,13 @@ _LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubex
 _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "InferFragment", "LowerDeviceOps",
-    "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "VectorizeLoop",
-    "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace", "LoadStored", "NarrowDataType",
-    "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "InjectPermutedLayout",
+    "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
+    "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
+    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
+    "LiftWorkspace", "LoadStored",
+    "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
@@ -98,12 +110,11 @@ def pipeline_for(target, network=None):
     if kind not in _LISTS:
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
-             "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
+             "InjectSoftwarePipeline": {"is_async": kind == "cuda"},
+             "LowerThreadAllreduce": {"active": False, "shuffles": kind == "cuda"}}
     if kind == "opencl":  # which knows no warps
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
-    if kind != "c":
-        given["VectorizeLoop"] = {"enable_vectorize": False}
-    elif network:
+    if kind == "c" and network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),

@@ -1,14 +1,17 @@
 """Annotations for the C printer: sources to include, and the signature that callers see."""
 from __future__ import annotations
 
+import re
+
 from ..expr import StringImm
-from ..tir.hints import IMPORT_C
+from ..tir.hints import IMPORT_C, IMPORT_LLVM
 from .walk import StmtMutator, blocks, without
 
 
 def lift_imports(func):
-    """Ensures that no loop, block or attribute says pragma_import_c: attrs["import_c"] lists the sources, each once, in
-    order of appearance; the C of the function comes after them. Raises ValueError where one is no text."""
+    """Ensures that no loop, block or attribute says pragma_import_c or pragma_import_llvm: attrs["import_c"] lists the
+    sources, each once, in order of appearance; the C of the function comes after them. Raises ValueError where one is
+    no text of C."""
     lift = _Lift(func.attrs.get("import_c", ()))
     body = lift.visit(func.body)
     return func if body is func.body else func.replace(body=body).with_attr("import_c", tuple(lift.sources))
@@ -17,6 +20,10 @@ def lift_imports(func):
 def text_of(value):
     """A text in an annotation, which a parsed program has as a StringImm."""
     return value.value if isinstance(value, StringImm) else value
+
+
+_KEYS = (IMPORT_C, IMPORT_LLVM)
+_LLVM = re.compile(r"^(; ModuleID|target triple|define .*@)", re.MULTILINE)  # what LLVM's own texts have
 
 
 class _Lift(StmtMutator):
@@ -30,21 +37,22 @@ class _Lift(StmtMutator):
         return super().visit_Block(self._without(block))
 
     def _without(self, node):
-        if IMPORT_C not in node.annotations:
-            return node
-        self._add(node.annotations[IMPORT_C])
-        return without(node, IMPORT_C)
+        for key in _KEYS:
+            if key in node.annotations:
+                self._add(key, node.annotations[key])
+                node = without(node, key)
+        return node
 
     def visit_AttrStmt(self, attr):
-        if attr.attr_key != IMPORT_C:
+        if attr.attr_key not in _KEYS:
             return super().visit_AttrStmt(attr)
-        self._add(attr.value)
+        self._add(attr.attr_key, attr.value)
         return self.visit(attr.body)
 
-    def _add(self, source):
+    def _add(self, key, source):
         text = text_of(source)
-        if not isinstance(text, str):
-            raise ValueError(f"{IMPORT_C} takes the text of a C source, not {text!r}")
+        if not isinstance(text, str) or _LLVM.search(text):
+            raise ValueError(f"{key} takes the text of a C source, not {text!r:.60}")
         self.sources[str(text)] = None
 
 

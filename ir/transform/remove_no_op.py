@@ -1,10 +1,10 @@
 """RemoveNoOp: what computes nothing that anyone sees goes."""
 from __future__ import annotations
 
-from ..expr import Call, Var, const
-from ..node import Mutator, Visitor, collect
+from ..expr import Call, Not, Var, const, free_vars, is_const_int
+from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
-from ..tir.stmt import BufferLoad, BufferStore, Evaluate, SeqStmt, seq
+from ..tir.stmt import BufferLoad, BufferStore, Evaluate, IfThenElse, SeqStmt, seq
 from .place_buffers import Aliases
 
 NO_OP = Evaluate(const(0))
@@ -28,7 +28,8 @@ def has_effect(e):
 
 def remove_no_op(func):
     """Requires no views. Ensures that temporaries are stored to only where something else than temporaries needs
-    it, and no loops, branches, blocks, lets and allocations around nothing."""
+    it, no element is stored to itself, and there are no loops, branches, blocks, lets and allocations around
+    nothing, nor lets of variables that nothing uses."""
     scan = _Scan()
     scan.visit(func.body)
     return func.replace(body=_Remove(scan.dead(), scan.alias).visit(func.body))
@@ -82,18 +83,27 @@ class _Scan(Visitor):
         return self.allocated - found
 
 
+def _stores_itself(store):
+    """Whether a store puts back what is there."""
+    value = store.value
+    return isinstance(value, BufferLoad) and value.buffer is store.buffer and not has_effect(store.indices) and (
+        structural_equal(value.indices, store.indices))
+
+
 class _Remove(Mutator):
     def __init__(self, dead, alias):
         self.dead, self.alias = dead, alias
 
     def visit_BufferStore(self, store):
-        return NO_OP if self.alias[store.buffer] in self.dead else store
+        return NO_OP if self.alias[store.buffer] in self.dead or _stores_itself(store) else store
 
     def visit_SeqStmt(self, s):
         stmts = self.visit(s.seq)
         return s if stmts is s.seq and not any(map(is_no_op, stmts)) else seq(*(x for x in stmts if not is_no_op(x)))
 
     def visit_For(self, loop):
+        if is_const_int(loop.extent, 0):
+            return NO_OP
         body = self.visit(loop.body)
         return NO_OP if is_no_op(body) else loop.replace(body=body)
 
@@ -102,14 +112,21 @@ class _Remove(Mutator):
         else_case = None if else_case is None or is_no_op(else_case) else else_case
         if else_case is None and is_no_op(then_case) and not has_effect(branch.condition):
             return NO_OP
+        if else_case is not None and is_no_op(then_case):
+            return IfThenElse(Not(branch.condition), else_case)
         return branch.replace(then_case=then_case, else_case=else_case)
 
-    def _around(self, stmt):
-        """LetStmt, AttrStmt: nothing when the body is."""
+    def visit_AttrStmt(self, stmt):
+        """Nothing when the body is."""
         body = self.visit(stmt.body)
         return body if is_no_op(body) and not has_effect(stmt.value) else stmt.replace(body=body)
 
-    visit_LetStmt = visit_AttrStmt = _around
+    def visit_LetStmt(self, stmt):
+        """The body alone where it does not use the variable; after what the value does."""
+        body = self.visit(stmt.body)
+        if any(v is stmt.var for v in free_vars(body)):
+            return stmt.replace(body=body)
+        return seq(Evaluate(stmt.value), body) if has_effect(stmt.value) else body
 
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)

@@ -1,25 +1,22 @@
-"""Decide at compile time, or refuse, what only a run could decide: MatchCast, `if`, calls of foreign functions."""
+"""Decide at compile time, or refuse, what only a run could decide: MatchCast, `if`."""
 from __future__ import annotations
 
 from ..expr import IntImm, Var, const, free_vars
 from ..node import Mutator
-from ..relax.expr import (If, MatchCast, RelaxCall, TensorStructInfo, TupleStructInfo, VarBinding, dataflow_function)
+from ..relax.expr import If, MatchCast, TensorStructInfo, TupleStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import as_dim, dim_text, same_dim, simplify
 from ..relax.verifier import contradiction
 from ..tir.specialize import specialize
 
-FOREIGN = ("call_packed", "call_pure_packed", "call_dps_packed")
-
 
 def resolve_match_cast(mod):
-    """Requires nothing. Ensures "main" has no MatchCast, `if` or call of a foreign function.
+    """Requires nothing. Ensures "main" has no MatchCast or `if`.
 
     A MatchCast is checked here: dimensions it defines become what they are equal to. Raises ValueError for what only
-    a run could check, and for control flow and foreign functions, naming the variable and the way out.
+    a run could check, and for control flow, naming the variable and the way out.
     """
     func = mod["main"]
-    if not any(isinstance(b, MatchCast) or isinstance(b.value, If) or getattr(b.value, "op", "") in FOREIGN
-               for b in func.bindings):
+    if not any(isinstance(b, MatchCast) or isinstance(b.value, If) for b in func.bindings):
         return mod
     return mod.with_function("main", _Resolve(mod, func).run())
 
@@ -85,9 +82,6 @@ def _refuse(b):
     if isinstance(value, If):
         raise ValueError(f"{name}: an `if` cannot be compiled to C, whose order of calls is fixed: compute both "
                          "branches and choose with R.where, or export the model without control flow")
-    if isinstance(value, RelaxCall) and value.op in FOREIGN:
-        raise ValueError(f"{name}: {value.op} of {value.attrs['func']!r} cannot be compiled: a network calls no "
-                         "foreign functions; write it as a PrimFunc, where T.call_extern calls C, and use R.call_tir")
 
 
 def _pairs(info, target):

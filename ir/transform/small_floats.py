@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import Call, Cast, FloatImm, IntImm, Var, cast
+from ..expr import Broadcast, Call, Cast, FloatImm, IntImm, Var, cast
 from ..node import Mutator, Visitor
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
@@ -109,7 +109,8 @@ class _Compute(Mutator):
     def visit_BufferStore(self, store):
         value, buffer = self.visit(store.value), self.promoted.get(id(store.buffer), store.buffer)
         if self.small(buffer.dtype):
-            value = self._rounded(value, store.value.dtype)
+            kept = self._kept(value, store.value.dtype) if buffer.scope.startswith("shared") else None
+            value = self._rounded(value, store.value.dtype) if kept is None else kept
         return store.replace(buffer=buffer, value=value, indices=self.visit(store.indices))
 
     def visit_LetStmt(self, let):
@@ -125,6 +126,15 @@ class _Compute(Mutator):
         if self.small(b.dtype) and id(b) not in self.addressed:
             self.promoted[id(b)] = b.replace(dtype=_wide(b.dtype), data=Var(b.name, "handle"))
         return decl.replace(buffer=self.promoted.get(id(b), b), body=self.visit(decl.body))
+
+    def _kept(self, value, dtype):
+        """A float32 value as one of `dtype` where it is a number, or one of several, that was widened from it: those
+        that only move to shared memory may be copied asynchronously. None for others."""
+        if isinstance(value, Call) and value.op == "tir.if_then_else":
+            kept = [self._kept(v, dtype) for v in value.args[1:]]
+            return None if None in kept else value.replace(dtype=dtype, args=(value.args[0], *kept))
+        same = isinstance(value, Cast) and value.value.dtype == dtype
+        return self._rounded(value, dtype) if same or isinstance(value, FloatImm) else None
 
     def _rounded(self, value, dtype):
         """A float32 value as one of `dtype`: what was widened from it is as it was."""
@@ -178,7 +188,15 @@ def _as_bits(value):
     """The bits of a small float."""
     if isinstance(value, Call) and value.op == "tir.reinterpret" and value.args[0].dtype == _bits(value.dtype):
         return value.args[0]
+    if isinstance(value, Call) and value.op == "tir.if_then_else":
+        condition, *values = value.args
+        return value.replace(dtype=_bits(value.dtype), args=(condition, *map(_as_bits, values)))
     if isinstance(value, FloatImm):
         bits = np.asarray(value.value, value.dtype.numpy).view(_bits(value.dtype).numpy)
         return IntImm(_bits(value.dtype), int(bits))
+    if isinstance(value, Broadcast):
+        return Broadcast(_as_bits(value.value), value.lanes)
+    if isinstance(value, Call) and value.op == "tir.if_then_else":
+        condition, *results = value.args
+        return value.replace(dtype=_bits(value.dtype), args=(condition, *map(_as_bits, results)))
     return Call(_bits(value.dtype), "tir.reinterpret", (value,))

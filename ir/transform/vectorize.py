@@ -2,20 +2,21 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
-                    Var, const, free_vars, is_const_int, operation_of, substitute)
-from ..node import Mutator, structural_equal
+from ..dtype import DataType
+from ..expr import (Add, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select,
+                    Sub, Var, const, free_vars, is_const_int, operation_of, substitute)
+from ..node import Mutator, collect, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import VECTOR_CALLS
+from ..tir.intrinsics import BYTES, LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
 from .walk import without
 from .workspace import STACK_BYTES
 
 MOST_UNROLLED = 8  # vectors of one loop
-_ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
+_ARITHMETIC = {"float32": (Add, Sub, Mul, Div, Min, Max), "int32": (Add, Sub, Mul, Min, Max)}  # of vectors
 # What joins two numbers -> (what joins vectors, and the lanes of one).
 _REDUCTIONS = {Add: (Add, "reduce_add"), Min: (Min, "reduce_min"), Max: (Max, "reduce_max"),
                "tir.greater": (greater, "reduce_greater")}
@@ -26,10 +27,10 @@ class NotVectorizable(Exception):
 
 
 def vectorize_loop(func, enable_vectorize=True):
-    """Requires flat buffers. Ensures vectors and no vectorized loops: float32 loops whose accesses are contiguous,
-    strided or invariant become vectors of 4, 8 or 16 lanes, in a loop where it takes several; what is left of a loop
-    that is no multiple of these is a part of a vector, where all accesses are contiguous or invariant. Other loops
-    become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
+    """Requires flat buffers. Ensures vectors and no vectorized loops: loops of float32 and int32, and of narrower
+    integers in memory, whose accesses are contiguous, strided or invariant become vectors of 4, 8 or 16 lanes, in a
+    loop where it takes several; what is left of a loop that is no multiple of these is a part of a vector, where all
+    accesses are contiguous or invariant. Other loops become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
     REDUCE_LANES become one reduction of a vector where they can.
     """
     return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
@@ -132,6 +133,12 @@ def _reduced(loop, analyzer):
     return store.replace(value=combine(own, vector_intrinsic(of_lanes, parts[0])))
 
 
+def is_lookup(e):
+    """Whether an expression is what a table of bytes has for one."""
+    return (isinstance(e, BufferLoad) and e.buffer.dtype in ("int8", "uint8") and len(e.indices) == 1
+            and is_const_int(e.buffer.shape[0], BYTES) and bool(collect(e.indices, BufferLoad)))
+
+
 class _Widen:
     """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
     memory (None: all)."""
@@ -146,12 +153,19 @@ class _Widen:
     def store(self, stmt):
         if not isinstance(stmt, BufferStore):
             raise NotVectorizable(f"the body holds a {type(stmt).__name__}")
-        if stmt.buffer.dtype != "float32":
-            raise NotVectorizable(f"{stmt.buffer.dtype} has no vector type yet")
+        dtype, value = stmt.buffer.dtype, stmt.value
+        if dtype not in _ARITHMETIC:
+            made = is_lookup(value) or isinstance(value, Cast) and value.value.dtype in _ARITHMETIC
+            if dtype not in NARROW or not made:
+                raise NotVectorizable(f"{dtype} has no vector type yet")
+            value = value.value if isinstance(value, Cast) and value.value.dtype == "int32" else Cast(
+                DataType("int32"), value if is_lookup(value) else value.value)
         index = self.index(stmt.indices[0])
         if not isinstance(index, Ramp):
             raise NotVectorizable(f"every iteration writes the same element of {stmt.buffer.name}")
-        return BufferStore(stmt.buffer, self.vector(self.value(stmt.value)), (index,))
+        value = self.vector(self.value(value))
+        return BufferStore(stmt.buffer, value if dtype in _ARITHMETIC else Cast(dtype.with_lanes(self.lanes), value),
+                           (index,))
 
     def vector(self, e):
         return e if e.dtype.lanes > 1 else Broadcast(e, self.lanes)
@@ -182,23 +196,56 @@ class _Widen:
         """`e` as a vector where it varies, else as the scalar it is."""
         if isinstance(e, (FloatImm, IntImm)):
             return e
-        if isinstance(e, BufferLoad) and e.buffer.dtype == "float32":
+        if isinstance(e, BufferLoad) and (e.buffer.dtype == "float32" or e.buffer.dtype == "int32" and self.varies(e)):
             return e.replace(indices=(self.index(e.indices[0], read=True),))
         if not self.varies(e):
             return e
-        if e.dtype != "float32":
+        if e.dtype not in _ARITHMETIC:
             raise NotVectorizable(f"{e.dtype} values that vary have no vector type yet")
-        if isinstance(e, _ARITHMETIC):
+        if isinstance(e, Cast):
+            return self.converted(e)
+        if isinstance(e, Call) and e.op == "tir.word":
+            return self.words(e)
+        if isinstance(e, _ARITHMETIC[str(e.dtype)]):
             return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
-            args = self.same_lanes(*(self.value(a) for a in e.args if a.dtype.is_float))
-            integers = e.args[len(args):]
+            count = len(e.args) - SCALAR_INTRINSICS[e.op.removeprefix("tir.")].integers
+            args, integers = self.same_lanes(*map(self.value, e.args[:count])), e.args[count:]
             if not any(map(self.varies, integers)):
                 return Call(e.dtype.with_lanes(args[0].dtype.lanes), e.op, (*args, *integers))
         what = e.op if isinstance(e, Call) else type(e).__name__
         raise NotVectorizable(f"{what} has no vector form")
+
+    def converted(self, e):
+        """A conversion of what varies: of a vector, or of narrower integers, in memory or made in between."""
+        dtype, x = e.dtype.with_lanes(self.lanes), e.value
+        if x.dtype == e.dtype:
+            return self.value(x)
+        if x.dtype in _ARITHMETIC:
+            return Cast(dtype, self.value(x))
+        if x.dtype in NARROW and isinstance(x, Cast):
+            low = vector_intrinsic(NARROW[str(x.dtype)], self.vector(self.converted(x.replace(dtype=DataType("int32")))))
+            return low if e.dtype == "int32" else Cast(dtype, low)
+        if is_lookup(x):
+            index, = x.indices
+            found = Call(DataType("int32").with_lanes(self.lanes), f"tir.{LOOKUPS[str(x.dtype)]}", (
+                x.replace(indices=(const(0, index.dtype),)), self.vector(self.value(index))))
+            return found if e.dtype == "int32" else Cast(dtype, found)
+        if x.dtype in NARROW and isinstance(x, BufferLoad):
+            return Cast(dtype, x.replace(indices=(self.index(x.indices[0]),)))
+        raise NotVectorizable(f"{x.dtype} values that vary have no vector type yet")
+
+    def words(self, e):
+        """A word of each lane, of bytes of which as many as there are lanes follow one another, and one another's."""
+        first, *_ = loads = [x.replace(indices=(self.index(x.indices[0]),)) for x in e.args
+                             if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in ("int8", "uint8")]
+        apart = [self.analyzer.simplify(x.indices[0].base - first.indices[0].base) for x in loads
+                 if isinstance(x.indices[0], Ramp) and is_const_int(x.indices[0].stride, 1) and self.count is None]
+        if len(apart) < len(e.args) or not all(is_const_int(d, n * self.lanes) for n, d in enumerate(apart)):
+            raise NotVectorizable("words of bytes that do not follow one another have no vector form")
+        return Call(e.dtype.with_lanes(self.lanes), e.op, tuple(loads))
 
     def same_lanes(self, *values):
         wide = any(v.dtype.lanes > 1 for v in values)
@@ -213,6 +260,8 @@ class _Widen:
         if not (isinstance(e, Select) and isinstance(condition, CompareExpr) and hasattr(condition, "b")
                 and condition.a.dtype == "float32"):
             raise NotVectorizable(f"the condition {condition} has no vector form")
+        if yes.dtype != "float32":
+            raise NotVectorizable(f"a choice of {yes.dtype} lane by lane has no vector form")
         a, b, yes, no = (self.vector(self.value(x)) for x in (condition.a, condition.b, yes, no))
         return Select(type(condition)(a, b), yes, no)
 
@@ -241,7 +290,7 @@ class _ScanVectorAccess(Mutator):
 
     def visit_DeclBuffer(self, decl):
         size = decl.buffer.shape[0]
-        if decl.buffer.scope == "local" and isinstance(size, IntImm) and \
+        if decl.buffer.scope == "local" and isinstance(size, IntImm) and decl.buffer.dtype in _ARITHMETIC and \
                 size.value * decl.buffer.dtype.bytes <= STACK_BYTES:
             self.lanes.setdefault(id(decl.buffer), 0)  # 0: not accessed yet
         return self.generic_visit(decl)

@@ -67,6 +67,28 @@ template <class T> INGOT_DEVICE T ingot_shfl_xor(unsigned mask, T value, int lan
     return (T)__shfl_xor_sync(mask, value, lane_mask, width);
 }
 
+/* ---- several elements at once: N of a type, 8 or 16 bytes at multiples of as many ------------------------------- */
+
+template <int N, class T> struct __align__(N * sizeof(T)) ingot_vector { T lane[N]; };
+
+template <int N, class T> INGOT_DEVICE void ingot_copy(T *dst, const T *src)
+{
+    *(ingot_vector<N, T> *)dst = *(const ingot_vector<N, T> *)src;
+}
+/* Zeros where the condition fails, and nothing is read. */
+template <int N, class T> INGOT_DEVICE void ingot_copy_or_zero(T *dst, const T *src, bool condition)
+{
+    ingot_vector<N, T> v = {};
+    if (condition) v = *(const ingot_vector<N, T> *)src;
+    *(ingot_vector<N, T> *)dst = v;
+}
+template <int N, class T, class V> INGOT_DEVICE void ingot_fill(T *dst, V value)
+{
+    ingot_vector<N, T> v;
+    for (int n = 0; n < N; ++n) v.lane[n] = (T)value;
+    *(ingot_vector<N, T> *)dst = v;
+}
+
 #if defined(__CUDACC__)
 
 /* ---- asynchronous copies from global to shared memory (sm_80) ---------------------------------------------------- */

@@ -32,6 +32,22 @@ template <class T> INGOT_DEVICE void ingot_fragment_load_b(T *f, const T *p, int
     }
 }
 
+/* The same from shared memory, for elements of 16 bits: p on a multiple of 16 bytes, ld of 8 elements. A row of each 8 x 8
+ * elements is read at once. */
+template <class T> INGOT_DEVICE void ingot_fragment_fetch_a(T *f, const T *p, int ld, int by_column)
+{
+    const int lane = ingot_fragment_lane(), row = lane % 8, down = lane / 8 % 2 * 8, across = lane / 16 * 8;
+    if (by_column) ingot_ldmatrix_x4_trans(f, p + (across + row) * ld + down);
+    else ingot_ldmatrix_x4(f, p + (down + row) * ld + across);
+}
+
+template <class T> INGOT_DEVICE void ingot_fragment_fetch_b(T *f, const T *p, int ld, int by_column)
+{
+    const int lane = ingot_fragment_lane(), row = lane % 8, down = lane / 8 % 2 * 8, across = lane / 16 * 8;
+    if (by_column) ingot_ldmatrix_x4(f, p + (across + row) * ld + down);
+    else ingot_ldmatrix_x4_trans(f, p + (down + row) * ld + across);
+}
+
 template <class T> INGOT_DEVICE void ingot_fragment_load_c(T *f, const T *p, int ld, int by_column)
 {
     const int g = ingot_fragment_lane() / 4, t = ingot_fragment_lane() % 4;
@@ -48,6 +64,13 @@ template <class T> INGOT_DEVICE void ingot_fragment_store(T *p, const T *f, int 
         const int row = g + e / 2 % 2 * 8, column = e / 4 * 8 + t * 2 + e % 2;
         p[by_column ? column * ld + row : row * ld + column] = f[e];
     }
+}
+
+/* The second operand of two products by mma.m16n8k32, of bytes: 16 of a tile of 32 x 16. */
+template <class T> INGOT_DEVICE void ingot_fragment_load_bytes_b(T *f, const T *p, int ld)
+{
+    const int g = ingot_fragment_lane() / 4, t = ingot_fragment_lane() % 4;
+    for (int e = 0; e < 16; ++e) f[e] = p[(e % 8 / 4 * 16 + t * 4 + e % 4) * ld + e / 8 * 8 + g];
 }
 
 template <class T, class U> INGOT_DEVICE void ingot_fragment_fill(T *f, U value)

@@ -156,4 +156,11 @@ void ingot_setmaxnreg_dec(int n);
 
 #endif
 
+/* The tile of 64 rows of a warpgroup, of which `at` are the 16 of this warp. Groups are threads in a row of a block. */
+INGOT_DEVICE uint64_t ingot_wgmma_rows(const void *at, int swizzle)
+{
+    const int warp = (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32 % 4);
+    return ingot_wgmma_tile((const unsigned char *)at - warp * 16 * swizzle, swizzle);
+}
+
 #endif /* INGOT_TMA_H */

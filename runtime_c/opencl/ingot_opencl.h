@@ -42,6 +42,7 @@ INGOT_COPY_BITS(float, ulong, (float))
 #undef __ARM_FEATURE_FMA
 #undef __SSE4_1__
 #undef __aarch64__
+#undef __BYTE_ORDER__
 #undef __GNUC__
 #if !defined(FP_FAST_FMAF)
 #define FP_FAST_FMAF 1

@@ -1,4 +1,4 @@
-[% extends "example.c" %]
+[% extends "device/example.c" %]
 [% block headers %]
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -20,23 +20,11 @@ static void keep_time(void *user, int32_t call)
 #endif
 
 [% endblock %]
-[% block memory %]
-[% include "cuda/memory.c" %]
-[% for t in inputs + outputs %]
-    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
-[% endfor %]
+[% block own_memory %]
     cudaEvent_t start, stop;
     float milliseconds;
 [% endblock %]
-[% block instance %]
-[% include "cuda/instance.c" %]
-    if (refused(status, net)) return 1;
-[% endblock %]
-[% block runs %]
-[% for t in inputs %]
-    CUDA(cudaMemcpyAsync(device.[[ t.name ]], [[ t.name ]], sizeof [[ t.name ]], cudaMemcpyHostToDevice, stream));
-[% endfor %]
-
+[% block timed %]
     /* Once as it is[[ ", which waits for what tensors decide" if waits else ", which only enqueues" ]]. */
 #if defined(INGOT_PROFILE)
     static struct times times;
@@ -51,41 +39,34 @@ static void keep_time(void *user, int32_t call)
 #endif
     if (refused(status, net)) return 1;
 
-[% if not waits %]
+[% if captures %]
     /* Then as a graph, whose launch takes the host a fraction of that time. */
-[% endif %]
 [% include "cuda/graph.c" %]
-    if (refused(status, net)) return 1;
+[% endif %]
     CUDA(cudaEventCreate(&start));
     CUDA(cudaEventCreate(&stop));
     for (int repeat = 0; repeat < 10; ++repeat) {
         CUDA(cudaEventRecord(start, stream));
-[% if waits %]
-        status = [[ name ]]_run([[ run_arguments ]]);
-[% else %]
+[% if captures %]
         CUDA(cudaGraphLaunch(executable, stream));
+[% else %]
+        status = [[ name ]]_run([[ run_arguments ]]);
+        if (refused(status, net)) return 1;
 [% endif %]
         CUDA(cudaEventRecord(stop, stream));
         CUDA(cudaStreamSynchronize(stream));
         CUDA(cudaEventElapsedTime(&milliseconds, start, stop));
         if ((double)milliseconds < best) best = (double)milliseconds;
     }
-[% for t in outputs %]
-    CUDA(cudaMemcpyAsync([[ t.name ]], device.[[ t.name ]], sizeof [[ t.name ]], cudaMemcpyDeviceToHost, stream));
-[% endfor %]
-    CUDA(cudaStreamSynchronize(stream));
 [% endblock %]
-[% block status %]
-[% endblock %]
-[% block report %]
-    printf("best of 10 runs[[ "" if waits else " as a graph" ]]: %.4f ms\n", best);
+[% block times %]
+    printf("best of 10 runs[[ " as a graph" if captures else "" ]]: %.4f ms\n", best);
 #if defined(INGOT_PROFILE)
     for (int i = 0; i < CALLS; ++i) {
         CUDA(cudaEventElapsedTime(&milliseconds, times.event[i], times.event[i + 1]));
         printf("%9.4f ms  %s\n", (double)milliseconds, [[ name ]]_call_names[i]);
     }
 #endif
-[% include "cuda/release.c" %]
     CUDA(cudaEventDestroy(start));
     CUDA(cudaEventDestroy(stop));
 [% endblock %]

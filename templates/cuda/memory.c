@@ -1,6 +1,6 @@
 [% include "device/memory.c" %]
     cudaStream_t stream;
-[% if not waits %]
+[% if captures %]
     cudaGraph_t graph;
     cudaGraphExec_t executable;
 [% endif %]

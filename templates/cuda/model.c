@@ -13,3 +13,8 @@
     (void)stream;
 [% endif %]
 [% endblock %]
+[% block tensors %]
+[% if inputs + outputs %]
+    if ((([% for t in inputs + outputs %][[ " | " if not loop.first ]](uintptr_t)[[ t.name ]][% endfor %]) & 15u) != 0) return INGOT_ERR_ARGUMENT;
+[% endif %]
+[% endblock %]

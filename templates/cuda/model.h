@@ -25,6 +25,8 @@ typedef struct CUstream_st *ingot_stream;
  * INGOT_ERR_ABI, or INGOT_ERR_DEVICE, after which *net is there for [[ name ]]_device_error alone: one such code is
  * cudaErrorNoKernelImageForDevice (209), of a device that there is no code for. */
 [% endblock %]
+[% block tensors %], INGOT_ERR_ARGUMENT (a misaligned tensor)[% endblock %]
+
 [% block enqueueing %]
 /* Enqueue one inference on a stream. All tensors lie in the device's memory, at multiples of 16 bytes at least. Outputs
  * must not overlap inputs. Runs of one instance follow one another: on one stream, or by events.

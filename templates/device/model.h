@@ -41,9 +41,12 @@ int32_t [[ name ]]_device_error(const [[ name ]] *net);
 [% block inference %]
 [% block enqueueing %]
 [% endblock %]
+[% for d in found %]
+ * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines, in the host's memory.
+[% endfor %]
 [% if index_inputs %]
  * Indices are not checked, since that would take waiting: one out of range reads the first or the last row.
 [% endif %]
- * Returns INGOT_OK, INGOT_ERR_NULL, [[ "INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE, " if dims else "" ]][[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]]INGOT_ERR_STATE (not initialized) or
+ * Returns INGOT_OK, INGOT_ERR_NULL, [[ "INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE, " if dims else "INGOT_ERR_DIM (a dimension beyond its bound), " if bounded else "" ]][[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]]INGOT_ERR_STATE (not initialized)[% block tensors %][% endblock %] or
  * INGOT_ERR_DEVICE. */
 [% endblock %]

@@ -1,4 +1,4 @@
-[% extends "example.c" %]
+[% extends "device/example.c" %]
 [% block headers %]
 #define _POSIX_C_SOURCE 199309L
 #define CL_TARGET_OPENCL_VERSION 200
@@ -18,19 +18,7 @@ static double now(void)
 }
 
 [% endblock %]
-[% block memory %]
-[% include "opencl/memory.c" %]
-[% for t in inputs + outputs %]
-    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
-[% endfor %]
-[% endblock %]
-[% block instance %]
-[% include "opencl/instance.c" %]
-[% endblock %]
-[% block runs %]
-[% for t in inputs %]
-    OPENCL(clEnqueueSVMMemcpy(queue, CL_TRUE, device.[[ t.name ]], [[ t.name ]], sizeof [[ t.name ]], 0, NULL, NULL));
-[% endfor %]
+[% block timed %]
     for (int repeat = 0; repeat < 10; ++repeat) {
         const double start = now();
         status = [[ name ]]_run([[ run_arguments ]]);
@@ -39,15 +27,7 @@ static double now(void)
         const double seconds = now() - start;
         if (seconds < best) best = seconds;
     }
-[% for t in outputs %]
-    OPENCL(clEnqueueSVMMemcpy(queue, CL_TRUE, [[ t.name ]], device.[[ t.name ]], sizeof [[ t.name ]], 0, NULL, NULL));
-[% endfor %]
 [% endblock %]
-[% block status %]
-[% endblock %]
-[% block report %]
+[% block times %]
     printf("best of 10 runs: %.3f ms\n", best * 1e3);
-    [[ name ]]_release(net);
-    OPENCL(clReleaseCommandQueue(queue));
-    OPENCL(clReleaseContext(context));
 [% endblock %]

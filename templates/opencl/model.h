@@ -1,7 +1,11 @@
 [% extends "device/model.h" %]
 [% block notes %]
  * Tensors, weights and the arena lie in shared virtual memory of an OpenCL device; instances in the host's. Nothing here
+[% if waits %]
+ * allocates, prints or aborts. A run enqueues kernels on a queue, and waits for it where a tensor decides what follows.
+[% else %]
  * allocates, prints, aborts or waits: a run enqueues kernels on a queue, no more.
+[% endif %]
  * Instances share no state: each thread may run one of its own.
 [% endblock %]
 [% block handle %]

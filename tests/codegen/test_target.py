@@ -11,10 +11,13 @@ from ingot.codegen.toolchains import is_supported_here, toolchain
 V2 = frozenset("cx16 popcnt sse4_1 sse4_2 ssse3".split())
 V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
-ZEN4 = V4 | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
+VNNI = V4 | {"avx512_vnni"}
+VBMI = VNNI | {"avx512vbmi"}
+ZEN4 = VBMI | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
 N1 = frozenset("asimd asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()) | {"part 0xd0c"}
 LANES = {  # of every row, in order
-    "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "x86-64-v4-zen4": 16, "x86-64-v4-amx": 16, "aarch64-linux-gnu": 4,
+    "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "x86-64-v3-vnni": 8, "x86-64-v4-vnni": 16, "x86-64-v4-vbmi": 16,
+    "x86-64-v4-zen4": 16, "x86-64-v4-amx": 16, "aarch64-linux-gnu": 4, "aarch64-dotprod": 4, "aarch64-i8mm": 4,
     "aarch64-neoverse-n1": 4, "aarch64-cortex-a53": 4, "aarch64-cortex-a72": 4, "aarch64-cortex-a76": 4,
     "armv7-linux-gnueabihf": 4, "s390x-linux-gnu": 1, "riscv64-linux-gnu": 1, "armv7-vfpv3-linux-gnueabihf": 1,
     "cortex-m0plus": 1, "cortex-m3": 1, "rv32imc": 1, "cortex-m4f": 1, "cortex-m7": 1, "cortex-m33": 1,
@@ -33,9 +36,14 @@ MACROS = {
     "rv32imafc": {"__riscv_float_abi_single"},
     "x86-64-v3": {"__AVX2__", "__FMA__"},
     "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
+    "x86-64-v3-vnni": {"__AVX2__", "__AVXVNNI__"},
+    "x86-64-v4-vnni": {"__AVX512F__", "__AVX512VNNI__"},
+    "x86-64-v4-vbmi": {"__AVX512VNNI__", "__AVX512VBMI__"},
     "x86-64-v4-zen4": {"__AVX512F__", "__AVX512VBMI2__", "__FMA__"},
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
+    "aarch64-dotprod": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
+    "aarch64-i8mm": {"__ARM_FEATURE_DOTPROD", "__ARM_FEATURE_MATMUL_INT8"},
     "aarch64-neoverse-n1": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
     "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
     "s390x-linux-gnu": {"__s390x__"},
@@ -57,7 +65,7 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
 
 
 @pytest.mark.parametrize("text, name", [
-    ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4"),
+    ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4-vbmi"),
     ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
     ("llvm -mcpu=sapphirerapids", "x86-64-v4-amx"),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-cortex-a72"),
@@ -88,15 +96,18 @@ def test_unknown_name_lists_the_known_ones():
 
 
 @pytest.mark.parametrize("machine, flags, name", [
-    ("x86_64", V4 | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
+    ("x86_64", VBMI | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
+    ("x86_64", VNNI, "x86-64-v4-vnni"), ("x86_64", V3 | {"avx_vnni"}, "x86-64-v3-vnni"),
     ("x86_64", V4, "x86-64-v4"), ("x86_64", ZEN4, "x86-64-v4-zen4"),
-    ("x86_64", ZEN4 - {"family 25"} | {"family 26"}, "x86-64-v4"), ("x86_64", ZEN4 - {"AuthenticAMD"}, "x86-64-v4"),
-    ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4"),
+    ("x86_64", ZEN4 - {"family 25"} | {"family 26"}, "x86-64-v4-vbmi"),
+    ("x86_64", ZEN4 - {"AuthenticAMD"}, "x86-64-v4-vbmi"), ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4-vbmi"),
+    ("x86_64", ZEN4 - {"avx512_vnni"}, "x86-64-v4"),
     ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"),
     ("x86_64", V3 - {"fma"}, "c"),
     ("x86_64", V2, "x86-64-v2"), ("aarch64", frozenset({"crc32", "part 0xd08"}), "aarch64-cortex-a72"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("aarch64", N1, "aarch64-neoverse-n1"),
-    ("aarch64", N1 - {"part 0xd0c"}, "aarch64-linux-gnu"),
+    ("aarch64", N1 - {"part 0xd0c"}, "aarch64-dotprod"), ("aarch64", N1 | {"i8mm"}, "aarch64-neoverse-n1"),
+    ("aarch64", frozenset({"asimddp", "i8mm"}), "aarch64-i8mm"),
     ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
     ("armv7l", frozenset({"vfpv3"}), "armv7-vfpv3-linux-gnueabihf"), ("armv7l", frozenset(), "c"),
     ("riscv64", frozenset(), "riscv64-linux-gnu"), ("s390x", frozenset(), "s390x-linux-gnu"),

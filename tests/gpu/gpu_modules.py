@@ -15,8 +15,8 @@ from ingot.ir.tir.buffer import Buffer
 needs_emulator = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 
 
-def emulated(mod, *args, policy="up", name=None):
-    """The arrays of a call of a GpuModule's function, after its kernels ran on them."""
+def emulated(mod, *args, policy="up", name=None, **how):
+    """The arrays of a call of a GpuModule's function, after its kernels ran on them; how: as run_kernels has it."""
     function = mod.get_function(name or mod.entry_name)._function
     arrays, values, names = {}, {}, {}
     flat = iter(function.func.buffers)
@@ -27,21 +27,26 @@ def emulated(mod, *args, policy="up", name=None):
             values.update((e.name, n) for e, n in zip(x.shape, value.shape) if isinstance(e, Var))
         else:
             values[x.name] = value
-    for b in function.workspace:
-        names[id(b.data)] = f"workspace.{b.name}"
-        arrays[names[id(b.data)]] = np.full(evaluate_dim(b.shape[0], values), np.nan).astype(b.dtype.numpy)
+    for n, b in enumerate(function.workspace):
+        names[id(b.data)] = f"workspace {n}"
+        arrays[names[id(b.data)]] = _unset(evaluate_dim(b.shape[0], values), b.dtype.numpy)
     launches = []
     for symbol, kernel in function.launches:
         given = [names[id(kernel.func.buffer_map[p].data)] if p in kernel.func.buffer_map else
                  np.array(values[p.name], p.dtype.numpy) for p in kernel.func.params]
         grid, block = ([evaluate_dim(e, values) for e in three] for three in (kernel.grid, kernel.block))
         launches.append((symbol, grid, block, given, evaluate_dim(kernel.shared, values)))
-    done = run_kernels(mod.imported_modules[0].get_source(), launches, arrays, policy)
+    done = run_kernels(mod.imported_modules[0].get_source(), launches, arrays, policy, **{"seen": True, **how})
     return [done[x.name] for x in function.signature if isinstance(x, Buffer)]
 
 
-def compiles(mod, *flags):
-    """What ptxas says of a GpuModule's kernels; skips where there is no nvcc."""
+def _unset(count, dtype):
+    """Memory that nobody wrote to yet."""
+    return np.full(count, np.nan if dtype.kind == "f" else 1, dtype)
+
+
+def compiles(mod, *flags, cubin=None):
+    """What ptxas says of a GpuModule's kernels; skips where there is no nvcc. cubin: a path for what they become."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc")
@@ -50,7 +55,7 @@ def compiles(mod, *flags):
             Path(folder, name).write_text(text)
         done = subprocess.run(
             [nvcc.path, "-arch=sm_80", "-cubin", "-Xptxas", "-v,-warn-spills", "-Werror", "all-warnings", *flags, "-o",
-             "module.cubin", "module.cu"], cwd=folder, capture_output=True, text=True)
+             cubin or "module.cubin", "module.cu"], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stderr
 

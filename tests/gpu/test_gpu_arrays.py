@@ -4,7 +4,7 @@ import gc
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_cuda import MISSING, build_cudart
+from emulated import MISSING, build_cudart
 
 import ingot as tvm
 from ingot.runtime import cuda_array, cudart, dlpack
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return str(build_cudart(tmp_path_factory.mktemp("fake")))
+    return str(build_cudart(tmp_path_factory.mktemp("device")))
 
 
 @pytest.fixture
-def fake(library, monkeypatch):
-    """The fake device, as one that can be told to fail."""
+def device(library, monkeypatch):
+    """The emulated device, as one that can be told to fail."""
     monkeypatch.setenv("INGOT_CUDART", library)
     loaded = cudart.cudart()
-    loaded.ffi.cdef("void fake_fail_with(int); int fake_blocks(void);", override=True)
+    loaded.ffi.cdef("void emu_fail_with(int); int emu_blocks(void);", override=True)
     yield loaded._library
-    loaded._library.fake_fail_with(0)
+    loaded._library.emu_fail_with(0)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def no_library(monkeypatch):
     monkeypatch.setenv("INGOT_CUDART", "/nowhere/libcudart.so")
 
 
-def test_arrays_go_to_the_device_and_come_back(fake):
+def test_arrays_go_to_the_device_and_come_back(device):
     for x in (np.arange(6, dtype=np.float32).reshape(2, 3), np.array(3, np.int64), np.zeros((0, 4), np.int8),
               np.array([1.5, -2], ml_dtypes.bfloat16), np.array([True, False])):
         a = tvm.nd.array(x, tvm.cuda(0))
@@ -44,7 +44,7 @@ def test_arrays_go_to_the_device_and_come_back(fake):
         np.testing.assert_array_equal(tvm.nd.array(a).numpy(), x)
 
 
-def test_what_is_set_converts_and_must_fit(fake):
+def test_what_is_set_converts_and_must_fit(device):
     a = tvm.nd.empty((2, 2), "float32", tvm.cuda(0))
     assert np.isnan(a.numpy()).all()
     a[:] = 3
@@ -59,23 +59,23 @@ def test_what_is_set_converts_and_must_fit(fake):
     np.testing.assert_array_equal(b.numpy(), a.numpy())
 
 
-def test_memory_is_freed_with_the_last_array_that_has_it(fake):
-    before = fake.fake_blocks()
+def test_memory_is_freed_with_the_last_array_that_has_it(device):
+    before = device.emu_blocks()
     a = tvm.nd.array(np.arange(3.0), tvm.cuda(0))
     shared = tvm.nd.from_dlpack(a)
     capsule = a.to_dlpack()
-    assert shared.same_as(a) and fake.fake_blocks() == before + 1
+    assert shared.same_as(a) and device.emu_blocks() == before + 1
     del a
     gc.collect()
     np.testing.assert_array_equal(shared.numpy(), [0, 1, 2])
     del shared
-    assert fake.fake_blocks() == before + 1
+    assert device.emu_blocks() == before + 1
     del capsule  # which nobody took
     gc.collect()
-    assert fake.fake_blocks() == before
+    assert device.emu_blocks() == before
 
 
-def test_dlpack_carries_dtypes_and_refuses_others(fake):
+def test_dlpack_carries_dtypes_and_refuses_others(device):
     for dtype in ("float16", "bfloat16", "float64", "int8", "uint16", "int64", "bool"):
         a = tvm.nd.empty((2, 0, 3), dtype, tvm.cuda(0))
         b = tvm.nd.from_dlpack(a)
@@ -95,7 +95,7 @@ class Foreign:
         self.of, self.__cuda_array_interface__ = of, {**of.__cuda_array_interface__, **changes}
 
 
-def test_arrays_of_other_libraries_are_taken_by_their_interface(fake):
+def test_arrays_of_other_libraries_are_taken_by_their_interface(device):
     a = tvm.nd.array(np.arange(6, dtype=np.float32).reshape(2, 3), tvm.cuda(0))
     assert a.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<f4", "data": (a.pointer, False), "version": 3,
                                           "strides": None, "stream": 1}
@@ -107,7 +107,7 @@ def test_arrays_of_other_libraries_are_taken_by_their_interface(fake):
     assert not hasattr(tvm.nd.empty((2,), "bfloat16", tvm.cuda(0)), "__cuda_array_interface__")
 
 
-def test_a_copy_beyond_a_block_is_refused_by_cuda(fake):
+def test_a_copy_beyond_a_block_is_refused_by_cuda(device):
     a = tvm.nd.empty((4,), "float32", tvm.cuda(0))
     longer = cuda_array.CudaArray(a.pointer, (5,), "float32", a.device, a)
     with pytest.raises(CudaError, match=r"cudaMemcpy failed: cudaErrorInvalidValue \(1\)") as raised:
@@ -117,7 +117,7 @@ def test_a_copy_beyond_a_block_is_refused_by_cuda(fake):
         tvm.nd.empty((1 << 30,), "float32", tvm.cuda(0))
 
 
-def test_events_and_streams(fake):
+def test_events_and_streams(device):
     stream, first, last = cudart.Stream(), cudart.Event(), cudart.Event()
     first.record(stream)
     last.record(stream)
@@ -131,16 +131,16 @@ def test_events_and_streams(fake):
     tvm.cuda(0).sync()
 
 
-def test_errors_say_what_is_missing(fake):
-    fake.fake_fail_with(35)
+def test_errors_say_what_is_missing(device):
+    device.emu_fail_with(35)
     assert not tvm.cuda(0).exist
     with pytest.raises(ValueError, match=r"no device cuda\(0\) here.*: no CUDA driver here, or one older than the "
                                          r"runtime library: cudaErrorInsufficientDriver \(35\): CUDA driver"):
         tvm.nd.array([1.0], tvm.cuda(0))
-    fake.fake_fail_with(100)
+    device.emu_fail_with(100)
     with pytest.raises(CudaError, match=r"no CUDA device here: cudaErrorNoDevice \(100\)"):
         cuda_array.device_count()
-    fake.fake_fail_with(0)
+    device.emu_fail_with(0)
     with pytest.raises(CudaError, match="no CUDA device 1 here: there is one, from 0 on"):
         cudart.use_device(1)
 

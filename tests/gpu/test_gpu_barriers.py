@@ -90,7 +90,7 @@ def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
     ("s[t] = x[t]\nT.evaluate(T.tvm_storage_sync('warp'))\ny[t] = s[63 - t]", 1, 1),
     ("if t < 16:\n    s[t] = x[t]\nif t >= 48:\n    y[t] = s[t - 48]", 1, 0),
     ("if t < 16:\n    s[t] = x[t]\nif t < 16:\n    y[t] = s[15 - t]", 0, 1),
-    ("y[t] = x[t]\nif t > 0:\n    y[t] = y[t] + x[t - 1]", 0, 0),
+    ("y[t] = x[t]\nif t > 0 and b == 1:\n    y[t] = y[t] + x[t - 1]", 0, 0),
 ])
 def test_where_barriers_stand(body, block, warp):
     done = synced(body)
@@ -189,6 +189,43 @@ def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
         for b in T.thread_binding(4, thread="blockIdx.x"):
             for t in T.thread_binding(16, thread="threadIdx.x"):
                 y[b * 16 + t] = x[b * 16 + t] + y[%s]"""
+
+
+@pytest.mark.parametrize("place, apart", [
+    ("t", False), ("b * 16 + t", True), ("b * 8 + t", False), ("b // 2 * 16 + t", False), ("(b * 16 + t) % 64", True),
+    ("(b * 16 + t) % 32", False)])
+def test_blocks_do_not_add_to_the_same_elements(place, apart):
+    func = from_source(f"""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            y[{place}] = 0.0
+            for k in range(3):
+                y[{place}] = y[{place}] + x[k]""", {"T": T})
+    if apart:
+        assert syncs(lowered(func, "ThreadSync")) == 0
+        return
+    with pytest.raises(BarrierError, match="several blocks add to the same elements of y"):
+        lowered(func, "ThreadSync")
+
+
+@pytest.mark.parametrize("step, refused", [(2, True), (16, False)])
+def test_blocks_of_any_number_do_not_add_to_the_same_elements(step, refused):
+    func = from_source(f"""
+@T.prim_func
+def main(var_x: T.handle, var_y: T.handle):
+    n = T.int32()
+    x, y = T.match_buffer(var_x, (n,), "float32"), T.match_buffer(var_y, (n,), "float32")
+    for b in T.thread_binding((n + {step - 1}) // {step}, thread="blockIdx.x"):
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            if b * {step} + t < n:
+                y[b * {step} + t] = y[b * {step} + t] + x[b * {step} + t]""", {"T": T})
+    if refused:
+        with pytest.raises(BarrierError, match="several blocks add to the same elements of y"):
+            lowered(func, "ThreadSync")
+    else:
+        assert syncs(lowered(func, "ThreadSync")) == 0
 
 
 def test_blocks_cannot_wait_for_each_other():

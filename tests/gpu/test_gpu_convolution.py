@@ -1,9 +1,13 @@
 """Convolutions on GPUs as implicit products: images, groups, strides, borders, and what follows, keep the meaning."""
+from dataclasses import replace
+
 import pytest
 from gpu_cases import GPU, funcs, meaning_kept, scheduled
 from onnx import TensorProto, helper
 
 import ingot
+from ingot.codegen.compile import Options, lower
+from ingot.codegen.target import Target
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules.gpu import product as rule
 from ingot.ir.schedule.rules.gpu.product import gpu_product
@@ -41,12 +45,33 @@ def test_one_filter_is_left_to_other_rules():
         assert all(gpu_product(Schedule(func), GPU) is None for func in funcs(name)), name
 
 
-def test_a_tile_that_a_device_has_no_room_for_gives_way_to_the_next_rule():
-    """Columns of a tile that lie across rows of images of 38 reach far: the tile would take megabytes."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [20, 16, 50, 40])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [20, 13, 48, 38])
-    w = helper.make_tensor("w", TensorProto.FLOAT, [13, 16, 3, 3], [1.0] * (13 * 16 * 9))
+def convolution(batch, channels, filters, height, width, kernel):
+    """A network of one convolution, called odd."""
+    shape = [batch, filters, height - kernel + 1, width - kernel + 1]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, channels, height, width])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+    count = filters * channels * kernel ** 2
+    w = helper.make_tensor("w", TensorProto.FLOAT, [filters, channels, kernel, kernel], [1.0] * count)
     graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], name="odd")], "g", [x], [y], [w])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    kernel, = ingot.compile(model, target="cuda-sm_80").model.kernels.values()
-    assert "gpu_product" in kernel.comment and "bytes" in kernel.comment  # as what was refused
+    return ingot.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+def chosen(mod, **limits):
+    """(rule, why others were refused) of the kernel of a network, on a device of such limits."""
+    target = Target.get("cuda-sm_80")
+    target = target.derive(target.name, launch=replace(target.launch, **limits))
+    kernel, = lower(mod, Options.check(target=target)).kernels.values()
+    return kernel.attrs["plan"].rule, kernel.attrs.get("refused", "")
+
+
+@pytest.mark.parametrize("sizes", [
+    (20, 16, 13, 50, 40, 3), (2, 64, 64, 50, 40, 3), (20, 16, 64, 50, 42, 3), (8, 32, 64, 20, 24, 3),
+    (1, 3, 64, 226, 226, 3), (3, 16, 24, 71, 38, 5)])
+def test_tiles_cross_rows_and_images(sizes):
+    """Columns of a tile are a row of points, whatever they cross: 38 of a row, 1824 of an image of several."""
+    assert chosen(convolution(*sizes)) == ("gpu_product", "")
+
+
+def test_a_tile_that_a_device_has_no_room_for_gives_way_to_the_next_rule():
+    rule, refused = chosen(convolution(1, 16, 64, 34, 34, 3), max_registers=8)
+    assert rule != "gpu_product" and "a thread would hold" in refused

@@ -1,12 +1,10 @@
-"""Networks for CUDA as functions of Python: built without a device, run over a library that has the host's memory."""
-import subprocess
+"""Networks for CUDA as functions of Python: built without a device, run over the emulator."""
 import sys
 from pathlib import Path
 
-import emulated
 import numpy as np
 import pytest
-from fake_cuda import MISSING, build_cudart, build_network
+from emulated import MISSING, build_cudart, build_network
 from networks import attention_net, conv_net, make_model
 from onnx import helper
 
@@ -27,21 +25,21 @@ W = np.arange(100, dtype=np.float32)
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return build_cudart(tmp_path_factory.mktemp("fake"))
+    return build_cudart(tmp_path_factory.mktemp("device"))
 
 
 @pytest.fixture
-def fake(library, monkeypatch):
+def device(library, monkeypatch):
     monkeypatch.setenv("INGOT_CUDART", str(library))
     monkeypatch.setattr(cuda_library, "build_shared", lambda folder, out, *_: build_network(folder, out, library))
     loaded = cudart.cudart()
-    loaded.ffi.cdef("void fake_fail_with(int); int fake_blocks(void);", override=True)
+    loaded.ffi.cdef("void emu_fail_with(int); int emu_blocks(void);", override=True)
     yield loaded._library
-    loaded._library.fake_fail_with(0)
+    loaded._library.emu_fail_with(0)
 
 
 @pytest.mark.parametrize("weights", ["incbin", "array", "file"])
-def test_a_network_with_weights_runs(fake, weights):
+def test_a_network_with_weights_runs(device, weights):
     lib = CudaLibrary(with_weights(weights=weights))
     x = np.linspace(-1, 1, 100, dtype=np.float32)
     if weights == "file":  # its second weights are what the arena holds
@@ -52,7 +50,7 @@ def test_a_network_with_weights_runs(fake, weights):
     np.testing.assert_array_equal(lib.run({"x": x})["y"], (x + W) * W)
 
 
-def test_sizes_are_arguments_and_the_arena_grows(fake):
+def test_sizes_are_arguments_and_the_arena_grows(device):
     lib = CudaLibrary(symbolic())
     for n in (3, 1000, 70):
         x = np.arange(n, dtype=np.float32)
@@ -61,7 +59,7 @@ def test_sizes_are_arguments_and_the_arena_grows(fake):
         lib(np.zeros(3))
 
 
-def test_arrays_on_the_device_stay_there(fake):
+def test_arrays_on_the_device_stay_there(device):
     lib, x = CudaLibrary(symbolic()), np.arange(5, dtype=np.float32)
     a = tvm.nd.array(x, tvm.cuda(0))
     y = lib(a)
@@ -75,20 +73,20 @@ def test_arrays_on_the_device_stay_there(fake):
         lib(tvm.nd.array(np.zeros(5, np.int32), tvm.cuda(0)))
 
 
-def test_runs_are_timed_by_events(fake):
+def test_runs_are_timed_by_events(device):
     timing = CudaLibrary(symbolic()).time(np.zeros(4, np.float32), repeat=3)
     assert timing.times == pytest.approx([2e-3] * 3)
 
 
-def test_memory_is_given_back(fake):
-    before = fake.fake_blocks()
+def test_memory_is_given_back(device):
+    before = device.emu_blocks()
     with CudaLibrary(symbolic()) as lib:
         lib(np.zeros(4, np.float32))
-        assert fake.fake_blocks() > before
-    assert fake.fake_blocks() == before
+        assert device.emu_blocks() > before
+    assert device.emu_blocks() == before
 
 
-def test_what_cuda_refuses_is_said_with_its_reason(fake):
+def test_what_cuda_refuses_is_said_with_its_reason(device):
     lib = CudaLibrary(symbolic())
     x = tvm.nd.array(np.zeros(4, np.float32), tvm.cuda(0))
     with pytest.raises(NotImplementedError, match="make PROFILE=1"):
@@ -98,32 +96,14 @@ def test_what_cuda_refuses_is_said_with_its_reason(fake):
     binding = with_copy._binding
     binding._reserve([], binding._pointer(0))
     with pytest.raises(NetworkError, match=r"tree_run failed: .*: cudaErrorInvalidValue \(1\)"):
-        fake.fake_fail_with(1)
+        device.emu_fail_with(1)
         binding._check("run", binding._net[0], *[binding._pointer(x.pointer)] * 2, binding._pointer(0))
 
 
 # ---------------------------------------------------------------- networks on the emulator
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory):
-    """The emulator as CUDA's runtime library."""
-    path = tmp_path_factory.mktemp("emulator") / "libcudart.so"
-    subprocess.run(["c++", "-shared", *emulated.emulator(), "-o", path], check=True)
-    return path
-
-
-@pytest.fixture
-def on_emulator(emulator, monkeypatch):
-    def build(folder, out, *_):
-        objects = emulated.compile_folder(folder, f"{out}.objects")
-        subprocess.run(["c++", "-shared", "-Wl,-z,noexecstack", *objects, emulator, "-o", out], check=True)
-        return out
-    monkeypatch.setenv("INGOT_CUDART", str(emulator))
-    monkeypatch.setattr(cuda_library, "build_shared", build)
-
-
 @pytest.mark.parametrize("name", ["conv", "attention", "half"])
-def test_networks_run_as_on_the_cpu(on_emulator, name):
+def test_networks_run_as_on_the_cpu(device, name):
     model = {"conv": conv_net, "attention": attention_net, "half": half_net}[name]()
     lib, reference = (tvm.compile(model, target=target) for target in ("cuda-sm_80", "host"))
     sizes = {"length": 5}
@@ -150,10 +130,10 @@ def test_nvcc_builds_it_without_a_device_and_a_call_says_so(library, monkeypatch
     lib = CudaLibrary(symbolic())
     lib.build()
     loaded = cudart.cudart()
-    loaded.ffi.cdef("void fake_fail_with(int);", override=True)
-    loaded._library.fake_fail_with(35)
+    loaded.ffi.cdef("void emu_fail_with(int);", override=True)
+    loaded._library.emu_fail_with(35)
     try:
         with pytest.raises(CudaError, match=r"no CUDA driver here, .*: cudaErrorInsufficientDriver \(35\)"):
             lib(np.zeros(4, np.float32))
     finally:
-        loaded._library.fake_fail_with(0)
+        loaded._library.emu_fail_with(0)

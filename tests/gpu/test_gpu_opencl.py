@@ -17,7 +17,7 @@ from ingot.codegen.kernels import Kernel
 from ingot.codegen.opencl import OpenCLPrinter
 from ingot.codegen.program import Weight
 from ingot.codegen.target import Target
-from ingot.codegen.tree import Copy, Let, Read
+from ingot.codegen.tree import Copy
 from ingot.ir import tir
 from ingot.ir.expr import Broadcast, Call, Cast, Max, Ramp, StringImm, Var, const
 from ingot.ir.target import TargetKind
@@ -236,12 +236,3 @@ def test_oclgrind_sees_a_missing_barrier_alone(tmp_path, barrier):
     log = simulated(tmp_path, name, "k.cl", [zeros, zeros], 16, 4)
     assert ("race" in log.lower()) == (not barrier), log
     assert "error" not in log.lower() or not barrier, log
-
-
-def test_a_run_that_would_have_to_wait_is_refused():
-    x, y, n = operand("input", 0, "x"), operand("output", 0, "y"), Var("found", "int64")
-    reads = program(seq(Let(n, Read(operand("input", 1, "steps")), number(4)), Copy(x, y, n * 4)),
-                    [tensor("x", "float32", 4), tensor("steps", "int32", 1)], [tensor("y", "float32", 4)])
-    made = replace(model(4, reads), target=Target.get("opencl"), kernels={}, kernel_of={})
-    with pytest.raises(EmitError, match="the run decides found by what a tensor holds, which a run that only enqueues"):
-        made.files()

@@ -11,7 +11,7 @@ from networks import (attention_net, conv_net, embedding_net, make_model, mobile
 from onnx import helper
 from test_gpu_opencl import missing
 
-SVM = Path(__file__).parent / "fake/svm.c"
+SVM = Path(__file__).parent / "svm.c"
 
 
 def one(op, inputs, output, weights=None, dtype=np.float32, **attrs):

@@ -74,11 +74,21 @@ def check_sizes(scheduled, arrays, expected):
 def test_copies_are_waited_for_when_they_are_needed_and_no_earlier():
     _, tiled = tiled_product(8, 8, 24, 4, 4)
     text = text_of(pipelined(tiled, [0, 0, 3], [0, 1, 2], [0]))
-    assert waits(text) == [3, 2, 1, 0]          # in turns, and then as the last ones arrive
-    assert text.count("T.ptx_commit_group()") == 3 + 1
+    assert waits(text) == [2]                   # when a turn begins, before the copies that it starts
+    assert text.count("T.ptx_commit_group()") == 3 + 1  # of which the last one may be empty
     assert "(4, 4, 4)" in text                  # versions of a tile
     split = text_of(pipelined(tiled, [0, 0, 3], [0, 2, 1], [0]))  # a group on each side of the product
-    assert waits(split) == [5, 4, 2, 0]
+    assert waits(split) == [4]
+    mixed = text_of(pipelined(tiled, [0, 1, 3], [0, 1, 2], [0]))  # the second copy is none of those
+    assert waits(mixed) == [2, 2, 1, 0]         # in turns, and then as the last ones arrive
+
+
+def test_one_barrier_a_turn_serves_what_arrives_and_what_is_overwritten():
+    _, tiled = tiled_product(8, 8, 24, 4, 4)
+    text = str(lowered(pipelined(tiled, [0, 0, 3], [0, 1, 2], [0]), *PASSES))
+    loop = text[text.index("range(6)"):]
+    assert loop.count("T.tvm_storage_sync") == 1 and loop.index("wait_group") < loop.index("storage_sync") < loop.index(
+        "cp_async")
 
 
 def text_of(func):
@@ -92,7 +102,7 @@ def waits(text):
 def test_a_wait_that_is_too_lax_is_noticed():
     func, tiled = tiled_product(8, 8, 24, 4, 4)
     done = lowered(pipelined(tiled, [0, 0, 1], [0, 1, 2], [0]), *PASSES)
-    text = done.script().replace("T.ptx_wait_group(1)", "T.ptx_wait_group(2)")
+    text = done.script().replace("T.ptx_wait_group(0)", "T.ptx_wait_group(1)")
     assert text != done.script()
     inputs = arguments(func)
     with pytest.raises((AssertionError, RaceError)):
@@ -182,3 +192,25 @@ def test_what_stages_hand_on_must_be_allocated_in_the_loop():
     with pytest.raises(PipelineError, match="statements 0 and 1 of different stages hand on y, which is allocated "
                                             "outside of the loop"):
         text_of(main)
+
+
+def test_statements_of_blocks_that_only_group_some_are_the_pipelines():
+    @T.prim_func
+    def main(x: T.Buffer((10, 16), "float32"), y: T.Buffer((10, 16), "float32")):
+        for i in T.serial(10, annotations={"software_pipeline_stage": [0, 1, 1], "software_pipeline_order": [0, 1, 2]}):
+            with T.block("row"):
+                once = T.alloc_buffer((16,), "float32")
+                for j in range(16):
+                    once[j] = x[i, j] + 1.0
+                with T.block("rest"):
+                    twice = T.alloc_buffer((16,), "float32")
+                    for j in range(16):
+                        twice[j] = once[j] * 2.0
+                    for j in range(16):
+                        y[i, j] = twice[j] - 3.0
+
+    x, y = np.arange(160, dtype=np.float32).reshape(10, 16), np.zeros((10, 16), np.float32)
+    done = lower_prim_func(main)
+    run(done, x, y)
+    np.testing.assert_array_equal(y, (x + 1) * 2 - 3)
+    assert "range(9)" in str(done)

@@ -1,6 +1,7 @@
 """Random GPU schedules as CUDA C, under the emulator: barriers and shuffles do in C what they do in Python."""
 import random
 import re
+from math import prod
 
 import emulated
 import numpy as np
@@ -41,9 +42,9 @@ def by_hand():
     yield "stripes", *striped_product(19, 18, 7)
 
 
-def at_random():
+def at_random(seeds=3):
     for name, make in PROGRAMS.items():
-        for seed in range(3):
+        for seed in range(seeds):
             func = make()
             made = random_schedule(func, random.Random(seed)).func
             if any(x.kind == "thread_binding" for x in collect(made.body, For)):
@@ -64,6 +65,8 @@ class _Batch:
 
     def _add(self, name, func, done):
         inputs, kernels = arguments(func), device_kernels(done)
+        if any(prod(map(value_of, kernel.block)) > 1024 for kernel in kernels):
+            return  # more threads than a block may have
         names = {}
         tensors, expected = iter([x for x in inputs if isinstance(x, np.ndarray)]), iter(results(func, inputs))
         for p in done.params:
@@ -82,8 +85,8 @@ class _Batch:
             self.launches.append((f"{name}_{n}", *([value_of(e) for e in dims] for dims in (kernel.grid, kernel.block)),
                                   [names[p] for p in kernel.func.params], value_of(kernel.shared)))
 
-    def check(self, policy):
-        found = emulated.run_kernels("\n".join(self.text), self.launches, self.arrays, policy)
+    def check(self, policy, seen=True):
+        found = emulated.run_kernels("\n".join(self.text), self.launches, self.arrays, policy, seen)
         for key, value in self.expected.items():
             np.testing.assert_allclose(found[key].reshape(value.shape), value, rtol=1e-5, atol=1e-5, err_msg=key)
 
@@ -101,5 +104,5 @@ def test_kernels_as_cuda_c(batch, policy):
 def test_without_barriers_they_go_wrong(batch):
     whole, batch.text = batch.text, [t.replace("__syncthreads();", "") for t in batch.text]
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        batch.check("down")
+        batch.check("down", seen=False)
     batch.text = whole

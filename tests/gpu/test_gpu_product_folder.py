@@ -5,7 +5,7 @@ import onnx
 import emulated
 import pytest
 from folders import check_host_code, check_kernels, folder_of, nvcc
-from networks import attention_net, conv_net, make_model, needs_zoo, with_symbolic_batch, zoo, zoo_names
+from networks import attention_net, conv_net, needs_zoo, with_symbolic_batch, zoo, zoo_names
 from onnx import TensorProto, helper
 
 import ingot
@@ -82,13 +82,6 @@ def model_of(*nodes, inputs, outputs):
 def branch(name, op):
     return helper.make_graph([helper.make_node(op, ["x"], [name])], name, [],
                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])])
-
-
-def test_sizes_that_a_run_decides_are_refused_by_the_output():
-    model = model_of(helper.make_node("NonZero", ["x"], ["y"], name="find"), inputs=[("x", TensorProto.FLOAT, [4])],
-                     outputs=[("y", TensorProto.INT64, [1, "count"])])
-    with pytest.raises(ValueError, match=r"output 'y' of shape \[1, .*\]: a run for cuda-sm_80 cannot report sizes"):
-        ingot.compile(model, target="cuda-sm_80")
 
 
 def test_a_run_waits_for_what_decides_a_branch(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulated import FLAGS, emulator, translate
-from fake_cuda import build_cudart
+from emulated import build_cudart
 from gpu_modules import compiles, emulated, ints, needs_emulator
 
 import ingot as tvm

@@ -93,7 +93,7 @@ def test_fragments_become_what_a_lane_has_of_them():
     text = str(lowered(s.func, *PASSES, "InferFragment"))
     assert "wmma" not in text.replace("_wmma_", "") and "matrix_sync" not in text
     assert 'c_wmma_accumulator = T.decl_buffer((16,), "float32", scope="local")' in text  # 2 tiles, 8 elements each
-    for name in ("fill", "load_a", "load_b", "mma_f16_f32", "store"):
+    for name in ("fill", "fetch_a", "fetch_b", "mma_f16_f32", "store"):  # fetched by ldmatrix
         assert f'"ingot_fragment_{name}"' in text
     assert text.count('T.tvm_storage_sync("shared")') == 2  # before and after shared memory is filled
 
@@ -108,6 +108,21 @@ def test_names_of_intrinsics():
         assert TensorIntrin.get(name).name == name
     with pytest.raises(ValueError, match="in_dtype is 'float64'; known: float16, bfloat16"):
         cuda.get_wmma_intrin_group("shared", "global", "float64", "float32", False)
+
+
+def test_intrinsics_by_numbers():
+    for name, made in (("load_a", cuda.get_wmma_load_intrin(16, 16, 16, "float16", "shared.dyn", False, False)),
+                       ("load_b", cuda.get_wmma_load_intrin(16, 16, 16, "float16", "shared.dyn", True, True)),
+                       ("init", cuda.get_wmma_fill_intrin(16, 16, 16, "float32")),
+                       ("store", cuda.get_wmma_store_intrin(16, 16, 16, "float32", "shared")),
+                       ("compute", cuda.get_wmma_sync_intrin(16, 16, 16, "float16", "float32", True))):
+        group = cuda.get_wmma_intrin_group("shared.dyn", "shared", "float16", "float32", True)
+        known = TensorIntrin.get(group[name])
+        assert [str(f) for f in made] == [str(known.desc), str(known.impl)]
+    with pytest.raises(ValueError, match="get_wmma_fill_intrin: tiles are 16 x 16 x 16, not 32 x 8 x 16"):
+        cuda.get_wmma_fill_intrin(32, 8, 16, "float32")
+    with pytest.raises(ValueError, match="get_wmma_fill_intrin: no fragments of float64; known: float16, bfloat16, "):
+        cuda.get_wmma_fill_intrin(16, 16, 16, "float64")
 
 
 @T.prim_func

@@ -239,11 +239,19 @@ PATTERNS = {
     "of remainder": lambda r: floor(r)(FloorMod(K + X, imm(12)), imm(some(r, 2, 3, 4, 5, -4))),
     "negative divisor": lambda r: floor(r)(some(r, X + Y, K), Min(Z, imm(-1)) - some(r, 0, 2)),
     "opened": lambda r: floor(r)(FloorMod(total(r, 1), imm(4)) * some(r, 1, 2, 3, -2) + Y, imm(some(r, 2, 4, 8))),
+    "parts within": lambda r: (lambda e, d, k, c: FloorMod(
+        FloorMod(e, imm(d)) * k + FloorDiv(e, imm(d)) * (k * d % c) + Y, imm(c)))(
+            some(r, K, K * 3 + X, FloorDiv(K, imm(5))), some(r, 3, 5, 7, 11), some(r, 1, 2, 3), some(r, 4, 8)),
+    "parts within, reduced": lambda r: (lambda d, c: FloorMod(
+        FloorMod(K * (d + 1) + X, imm(d)) + FloorDiv(K * (d + 1) + X, imm(d)) * (d % c), imm(c)))(
+            some(r, 3, 5, 7, 11), some(r, 4, 8)),
     "known set": lambda r: FloorMod(Min(X * 4 + 1, Y * 8 + 5), imm(some(r, 2, 4))),
     "join": lambda r: (lambda e, c, k: FloorMod(e, imm(c)) * k + FloorDiv(e, imm(c)) * (c * k) + Y)(
         total(r, 1, 1), divisor(r), some(r, 1, 2, -3)),
     "join reduced": lambda r: (lambda c, k: FloorMod(N * (c + 1) + X, imm(c)) * k
                                + FloorDiv(N * (c + 1) + X, imm(c)) * (c * k) + Y)(some(r, 2, 3, -4), some(r, 1, 2, -3)),
+    "join remainders": lambda r: (lambda e, d, m, k: FloorMod(e, imm(d)) * k + FloorMod(FloorDiv(e, imm(d)), imm(m)) * (
+        d * k) + Y)(some(r, K, K * 4 + X, FloorDiv(K, imm(5))), some(r, 2, 3, 38), some(r, 2, 5), some(r, 1, 2, -3)),
     "quotient left": lambda r: (lambda e, c, k: e * k - FloorMod(e, imm(c)) * k)(N + 1, divisor(r), some(r, 1, 2, -3)),
     "remainder left": lambda r: (lambda c, k: N * k - FloorDiv(N, imm(c)) * (c * k))(divisor(r), some(r, 1, 2, -3)),
     "join symbolic": lambda r: (lambda k: FloorMod(X, N) * k + N * FloorDiv(X, N) * k)(some(r, 1, 2, -3)),

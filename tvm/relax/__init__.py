@@ -9,9 +9,16 @@ from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 
 
+def DynTensorType(ndim=-1, dtype="float32"):  # noqa: N802 (TVM's name)
+    """What TVM called the struct info of a tensor of unknown shape."""
+    return _relax.TensorStructInfo(None, dtype, ndim)
+
+
 def __getattr__(name):
     if name == "transform":  # loads every pass
         return _import_module(".transform", __name__)
+    if name in ("vm", "vm_build"):
+        return _import_module(".vm", __name__)
     if name in _BUILT:
         return getattr(_import_module(".vm", __name__), name)
     return getattr(_relax, name)

@@ -8,7 +8,7 @@ __all__ = [*RELAX, "PassContext", "PassInfo", "Sequential", "function_pass", "mo
 
 def __getattr__(name):
     """No such pass: the error says what does its work."""
-    if name in ("AnnotateTIROpPattern", "FuseTIR"):
+    if name == "AnnotateTIROpPattern":
         raise AttributeError(f"there is no pass {name}: FuseOps groups operators before LegalizeOps, which makes one "
                              "PrimFunc of each group; Sequential([FuseOps(), LegalizeOps()])")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(RELAX)}")

@@ -9,6 +9,7 @@ from ...codegen.target import Target
 from ...ir.module import IRModule
 from ...ir.relax.control import body_names
 from ...ir.relax.expr import Function, TupleStructInfo
+from ...ir.transform.fuse_tir import PRIMITIVE
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
 from ...runtime.library import CompiledLibrary
@@ -44,8 +45,8 @@ def build(mod, target=None, params=None, **_):
     if not isinstance(mod, IRModule):
         raise TypeError(f"relax.build takes an IRModule, not a {type(mod).__name__}")
     bodies = body_names(mod) if "main" in mod else ()
-    graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs
-              and n not in bodies}
+    graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
+              and not any(f.attrs.get(key) for key in PRIMITIVE)}
     if not graphs:
         raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
     if params:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...expr import is_const_int
-from ..arithmetic import ARITHMETICS, special
+from ..arithmetic import ARITHMETICS
 from .common import fail, need_rank, same_dim, shape_text
 
 FMA, POINTWISE = "fma", "nn.conv2d_pointwise"
@@ -16,8 +16,9 @@ FMA, POINTWISE = "fma", "nn.conv2d_pointwise"
 def arithmetic_of(call):
     """The row of a call's attribute; InferError where it is none with operands of its own."""
     row = ARITHMETICS.get(call.attrs["arithmetic"])
-    if row not in special():
-        fail(call, f"arithmetic {call.attrs['arithmetic']!r} must be one of {', '.join(a.name for a in special())}"
+    if row is None or not row.operands:
+        known = (a.name for a in ARITHMETICS.values() if a.operands and a.rows == call.args[0].struct_info.dtype)
+        fail(call, f"arithmetic {call.attrs['arithmetic']!r} must be one of {', '.join(known)}"
                    f"{'' if call.op == POINTWISE else ', or ' + FMA}")
     if len(call.args) != 1 + len(row.operands):
         fail(call, f"arithmetic {row.name!r} takes {', '.join(o.name for o in row.operands)} after the first operand, "

@@ -1,5 +1,6 @@
 """Convolutions: nn.conv1d, nn.conv2d, nn.conv3d, nn.conv2d_transpose. Inputs are N, C, spatial axes; no bias.
 
+out_dtype (default: the operands', which are then of one) is also the dtype of the sum: int32 for operands of 8 bits.
 Weights are [O, I / groups, kernel] ("OIHW"), for the transposed one [I, O / groups, kernel] ("IOHW"). nn.conv2d also
 takes packed weights and blocked activations: conv_layouts.py.
 """
@@ -10,13 +11,14 @@ import math
 import numpy as np
 
 from ... import te
+from ...dtype import DataType
 from ...expr import as_expr, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from . import conv_layouts
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
-from .conv_layouts import check_groups, conv_axes, input_channel, static_kernel, window_position
+from .conv_layouts import check_groups, conv_axes, input_channel, result_dtype, static_kernel, window_position
 from .precision import narrow, sum_dtype, widen_array
 from .window import (check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps,
                      transposed_sizes)
@@ -33,8 +35,7 @@ def _infer_conv(call):
     if form:
         return conv_layouts.infer(call, form)
     x, w = need_rank(call, 0, rank + 2), need_rank(call, 1, rank + 2)
-    dtype = need_same_dtype(call, (x, w))
-    need_dtype(call, x, "number")
+    dtype = result_dtype(call, x, w)
     check_window_attrs(call, rank)
     groups = check_groups(call)
     if call.attrs["kernel_layout"] != _LAYOUTS[rank]:
@@ -60,15 +61,14 @@ def _lower_conv(name):
         if form:
             return conv_layouts.lower(x, w, attrs, out, form)
         x = pad_stage(x, *split_padding(attrs["padding"]))
-        result = _valid_conv(name, x, w, te_shape(out), attrs)
+        result = _valid_conv(name, x, w, te_shape(out), attrs, sum_dtype(out.dtype))
         return narrow(result, out.dtype)
     return lower
 
 
-def _valid_conv(name, x, w, shape, attrs):
+def _valid_conv(name, x, w, shape, attrs, acc):
     ic, *kernel = axes = conv_axes(w.shape[1], w.shape[2:])
     in_channel = input_channel(attrs["groups"], w.shape[0], w.shape[1])
-    acc = sum_dtype(x.dtype)
 
     def element(n, c, *spatial):
         source = x[(n, in_channel(c, ic.var), *window_position(spatial, kernel, attrs))]
@@ -82,7 +82,8 @@ def _valid_conv(name, x, w, shape, attrs):
 
 def _summed_exactly(w):
     """Weights with which products of float32 add up in float64. BLAS adds up rows in an order of their place, in tiles
-    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of."""
+    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of.
+    """
     return w.astype(np.float64) if w.dtype == np.float32 else w
 
 
@@ -91,7 +92,10 @@ def _evaluate_conv(args, attrs):
     form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
     if form:
         return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)
-    dtype, x, w = x.dtype, widen_array(x), widen_array(w)
+    dtype = DataType(attrs.get("out_dtype") or x.dtype.name).numpy
+    of_bytes = x.dtype.itemsize == w.dtype.itemsize == 1 and dtype == np.int32
+    acc = np.float64 if of_bytes else sum_dtype(dtype.name).numpy  # which holds the sums, and BLAS has products of
+    x, w = x.astype(acc, copy=False), w.astype(acc, copy=False)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]
     outputs = [(size - reach(k, d)) // s + 1
@@ -198,7 +202,7 @@ _RANKS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
 
 for _name, _rank in _RANKS.items():
     register(_name, _infer_conv, _lower_conv(short_name(_name)), _evaluate_conv, "anchor", (2, 2), strides=(1,) * _rank,
-             padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank],
+             padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank], out_dtype=None,
              **(conv_layouts.ATTRS if _rank == 2 else {}))
 
 register("nn.conv2d_transpose", _infer_transpose, _lower_transpose, _evaluate_transpose, "anchor", (2, 2),

@@ -5,7 +5,14 @@
 | packed    | NCHW        | NCHW       | OIHW16o       | [OB, I, KH, KW, 16]                            |
 | first     | NCHW        | NCHW16c    | OIHW16o       | [OB, I, KH, KW, 16]                            |
 | dense     | NCHW16c     | NCHW16c    | OIHW16i16o    | [OB, IB, KH, KW, 16, 16]                       |
+| dense     | NCHW16c     | NCHW16c    | OIHW16o16i    | [OB, IB, KH, KW, 16, 16], the other way round  |
 | depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
+| dense     | NCHW16c     | NCHW16c    | OIHW16i16o4i  | [OB, IB, KH, KW, 4, 16] of words               |
+| first      | NCHW        | NCHW16c    | OIHW16o4w     | [OB, I, KH, ceil(KW / 4), 16] of words         |
+| depthwise  | NCHW16c     | NCHW16c    | OIHW16o4w     | [OB, 1, KH, ceil(KW / 4), 16] of words         |
+
+The last three are of bytes, by an attribute `arithmetic` of relax/arithmetic/dot_product.py: a word is four input
+channels, or four columns of a row of the kernel, of which the input has as many as are read.
 
 OB and IB are numbers of blocks; weights are zero beyond the true channels, and so are the outputs there. out_channels
 is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks. The
@@ -14,44 +21,68 @@ dense form may have smaller blocks of input channels, OIHW8i16o say, which waste
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ... import te
+from ...dtype import DataType
 from ...expr import is_const_int
+from ...tir import intrin
+from ...tir.intrinsics import DOTS
+from ..arithmetic import ARITHMETICS, Arithmetic
+from ..arithmetic.dot_product import WORD, word
 from ..expr import TensorStructInfo
 from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify,
                      te_shape)
+from .contraction import FMA
 from .layout import block_size, blocks_of, check_layout, need_layout, pack_channels, unpack_channels
 from .precision import narrow, sum_dtype
 from .window import KERNEL_AXES, check_window_attrs, output_sizes, pad_stage, split_padding
 
-ATTRS = {"out_channels": None, "data_layout": "NCHW", "out_layout": ""}
-_KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o$")
+ATTRS = {"out_channels": None, "data_layout": "NCHW", "out_layout": "", "arithmetic": FMA}
+_KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o(4[iw])?$")
+_TURNED = re.compile(r"OIHW(\d+)o(\d+)i$")
 
 
 @dataclass(frozen=True)
 class Form:
     """One row of the table above. data, out: lanes of the activations' blocks, None for plain ones. inner, lanes: input
-    channels (None: not blocked) and output channels in a block of weights."""
+    channels (None: not blocked) and output channels in a block of weights. dot: the row of ARITHMETICS by which words
+    are multiplied; None: numbers are. turned: whether input channels are innermost in weights."""
 
     name: str
     data: int | None
     out: int | None
     inner: int | None
     lanes: int
+    dot: Arithmetic | None = None
+    turned: bool = False
+
+    @property
+    def steps(self):
+        """Numbers or words of input channels in a block of weights."""
+        return self.inner // WORD if self.dot else self.inner
+
+    def turn(self):
+        """The form with the other order of channels in a block of weights."""
+        return replace(self, turned=not self.turned)
 
 
 def form_of(attrs):
     """The Form of a call's attributes; None for the plain one. Layouts that do not go together are of the nearest."""
+    turned = _TURNED.match(attrs["kernel_layout"])
+    if turned:
+        lanes, inner = map(int, turned.groups())
+        return form_of({**attrs, "kernel_layout": f"OIHW{inner}i{lanes}o"}).turn()
     data, kernel = attrs["data_layout"], _KERNEL.match(attrs["kernel_layout"])
     if data == "NCHW" and attrs["out_layout"] in ("", "NCHW") and not kernel:
         return None
     source, target = block_size(data), block_size(attrs["out_layout"] or data)
     inner, lanes = (kernel[1] and int(kernel[1]), int(kernel[2])) if kernel else (None, 0)
     name = ("first" if target else "packed") if source is None else "dense" if inner else "depthwise"
-    return Form(name, source, target, inner, lanes)
+    dot = ARITHMETICS[attrs["arithmetic"]] if kernel and kernel[3] and attrs["arithmetic"] in DOTS else None
+    return Form(name, source, target, inner, lanes, dot)
 
 
 # ---------------------------------------------------------------- struct info
@@ -61,6 +92,13 @@ def check_groups(call):
     if groups < 1:
         fail(call, f"groups={groups} must be at least 1")
     return groups
+
+
+def result_dtype(call, x, w):
+    """The dtype of the result, of operands that are numbers."""
+    need_dtype(call, x, "number")
+    need_dtype(call, w, "number")
+    return DataType(call.attrs["out_dtype"] or need_same_dtype(call, (x, w)))
 
 
 def static_kernel(call, w, rank, first=2):
@@ -77,8 +115,7 @@ def infer(call, form):
         check_layout(call, "out_layout")
     _check_form(call, form)
     x, w = need_layout(call, 0, form.data), need_rank(call, 1, 5 + (form.inner is not None))
-    dtype = need_same_dtype(call, (x, w))
-    need_dtype(call, x, "number")
+    dtype = _check_words(call, x, w, form) if form.dot else result_dtype(call, x, w)
     check_window_attrs(call, 2)
     groups = check_groups(call)
     channels = _check_weight(call, w, form, groups)
@@ -89,18 +126,34 @@ def infer(call, form):
         what = "channels" if form.data is None else f"blocks of {form.data} channels"
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} {what} (dim 1), but weight {shape_text(w)} with "
                    f"groups={groups} takes {dim_text(held)}")
-    outputs = output_sizes(call, x.shape[2:4], static_kernel(call, w, 2))
+    kernel = static_kernel(call, w, 2)
+    if form.dot and not form.inner:
+        kernel = (kernel[0], kernel[1] * WORD)
+    outputs = output_sizes(call, x.shape[2:4], kernel)
     if form.out is None:
         return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
     return TensorStructInfo((x.shape[0], w.shape[0], *outputs, as_dim(form.out)), dtype)
+
+
+def _check_words(call, x, w, form):
+    """The dtype of a convolution by words of bytes; InferError for other operands than it takes."""
+    if x.dtype != form.dot.rows or w.dtype != "int32":
+        fail(call, f"{shape_text(x)} must be {form.dot.rows} and {shape_text(w)} words of int32 by {form.dot.name}, not "
+                   f"{x.dtype} and {w.dtype}")
+    if not form.inner and call.attrs["dilation"][1] != 1:
+        fail(call, f"dilation {call.attrs['dilation']} must be 1 along rows whose columns are words")
+    return DataType("int32")
 
 
 def _check_form(call, form):
     """The layouts must be a row of the table."""
     data, out = call.attrs["data_layout"], call.attrs["out_layout"] or call.attrs["data_layout"]
     wanted = [f"OIHW{form.out or form.lanes}o"]
-    if form.data:
-        wanted.insert(0, f"OIHW{form.inner if form.inner and form.data % form.inner == 0 else form.data}i{form.data}o")
+    if form.dot:
+        wanted = [f"OIHW{form.inner}i{form.data}o4i" if form.inner else f"OIHW{form.out or form.lanes}o4w"]
+    elif form.data:
+        inner = form.inner if form.inner and form.data % form.inner == 0 else form.data
+        wanted.insert(0, f"OIHW{form.data}o{inner}i" if form.turned else f"OIHW{inner}i{form.data}o")
     if form.data != form.out and form.data is not None:
         fail(call, f"data_layout {data!r} and out_layout {out!r} must be equal, or data_layout NCHW")
     if call.attrs["kernel_layout"] not in wanted:
@@ -125,12 +178,14 @@ def _check_weight(call, w, form, groups):
             fail(call, f"groups of {channels // groups} output channels are no whole blocks of {lanes}: a convolution "
                        "of such groups has plain layouts")
         blocks = groups * blocks_of(channels // groups, lanes)
-    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[-1], lanes):
+    at = w.ndim - 1 - form.turned
+    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[at], lanes):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
                    f"{f' for each of {groups} groups' if form.name != 'depthwise' and groups > 1 else ''}: dim 0 must "
-                   f"be {blocks} and dim {w.ndim - 1} must be {lanes}")
-    if form.inner and not same_dim(w.shape[4], form.inner):
-        fail(call, f"packed weight {shape_text(w)} must have {form.inner} input channels in a block (dim 4)")
+                   f"be {blocks} and dim {at} must be {lanes}")
+    if form.inner and not same_dim(w.shape[4 + form.turned], form.steps):
+        fail(call, f"packed weight {shape_text(w)} must have {form.steps} {'words of ' * bool(form.dot)}input channels in "
+                   f"a block (dim {4 + form.turned})")
     return channels
 
 
@@ -162,24 +217,33 @@ def input_channel(groups, out_channels, in_channels):
 
 def lower(x, w, attrs, out, form):
     x = pad_stage(x, *split_padding(attrs["padding"]))
-    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form), out.dtype)
+    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form, sum_dtype(out.dtype)), out.dtype)
+
+
+def _dot(form):
+    return getattr(intrin, form.dot.name)
 
 
 def _groups(attrs):
     return {"groups": attrs["groups"]} if attrs["groups"] > 1 else None
 
 
-def _packed(data, w, shape, attrs, form):
+def _packed(data, w, shape, attrs, form, acc):
     """Blocks of output channels from a plain input, unpacked where the output is plain too."""
     ic, kh, kw = axes = conv_axes(w.shape[1], w.shape[2:4])
-    acc, groups, lanes = sum_dtype(data.dtype), attrs["groups"], form.lanes
+    groups, lanes = attrs["groups"], form.lanes
     in_channel = input_channel(groups, w.shape[0], w.shape[1])
     channels = attrs["out_channels"] // groups
     blocks = blocks_of(channels, lanes)
 
     def element(n, oo, y, x, oi):
-        source = data[(n, in_channel(oo, ic.var), *window_position((y, x), (kh, kw), attrs))]
-        return te.sum(source.astype(acc) * w[oo, ic.var, kh.var, kw.var, oi].astype(acc), axes)
+        row, column = window_position((y, x), (kh, kw), attrs)
+        weight = w[oo, ic.var, kh.var, kw.var, oi]
+        if form.dot:
+            first = x * attrs["strides"][1]
+            source = word(lambda at: data[n, in_channel(oo, ic.var), row, first + at], kw.var)
+            return te.sum(_dot(form)(source, weight, 0), axes)
+        return te.sum(data[n, in_channel(oo, ic.var), row, column].astype(acc) * weight.astype(acc), axes)
 
     def unpacked(n, c, y, x):
         if groups == 1 or channels % lanes == 0:
@@ -192,29 +256,35 @@ def _packed(data, w, shape, attrs, form):
     return packed if form.out else te.compute(shape, unpacked, name="conv2d")
 
 
-def _dense(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
-    io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
+def _dense(data, w, shape, attrs, form, acc):
+    io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.steps), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
     block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
 
     def element(n, oo, y, x, oi):
         part, lane = block(oo, io.var), ii.var
         if parts > 1:
-            part, lane = part // parts, part % parts * form.inner + lane
-        source = data[(n, part, *window_position((y, x), (kh, kw), attrs), lane)]
-        return te.sum(source.astype(acc) * w[oo, io.var, kh.var, kw.var, ii.var, oi].astype(acc), [io, kh, kw, ii])
+            part, lane = part // parts, part % parts * form.steps + lane
+        point, inner = window_position((y, x), (kh, kw), attrs), (oi, ii.var) if form.turned else (ii.var, oi)
+        weight = w[(oo, io.var, kh.var, kw.var, *inner)]
+        if form.dot:
+            source = word(lambda at: data[(n, part, *point, at)], lane)
+            return te.sum(_dot(form)(source, weight, 0), [io, kh, kw, ii])
+        return te.sum(data[(n, part, *point, lane)].astype(acc) * weight.astype(acc), [io, kh, kw, ii])
 
     return te.compute(shape, element, name="conv2d_blocked", attrs=_groups(attrs))
 
 
-def _depthwise(data, w, shape, attrs, form):
-    acc = sum_dtype(data.dtype)
+def _depthwise(data, w, shape, attrs, form, acc):
     _, kh, kw = conv_axes(1, w.shape[2:4])
 
     def element(n, cb, y, x, ci):
-        source = data[(n, cb, *window_position((y, x), (kh, kw), attrs), ci)]
-        return te.sum(source.astype(acc) * w[cb, 0, kh.var, kw.var, ci].astype(acc), [kh, kw])
+        row, column = window_position((y, x), (kh, kw), attrs)
+        weight = w[cb, 0, kh.var, kw.var, ci]
+        if form.dot:
+            source = word(lambda at: data[n, cb, row, x * attrs["strides"][1] + at, ci], kw.var)
+            return te.sum(_dot(form)(source, weight, 0), [kh, kw])
+        return te.sum(data[n, cb, row, column, ci].astype(acc) * weight.astype(acc), [kh, kw])
 
     return te.compute(shape, element, name="depthwise_blocked")
 
@@ -231,6 +301,24 @@ def pack_weights(w, lanes, groups=1, inner=None):
     w = pack_channels(w, lanes)
     w = w.reshape(-1, *w.shape[2:])
     return w if inner is None else pack_channels(w, inner).swapaxes(-1, -2)
+
+
+def pack_words(w, lanes, groups=1, inner=None):
+    """Weights of bytes [O, I, KH, KW] as words: of input channels in blocks of `inner`, [OB, IB, KH, KW, inner / 4,
+    lanes], or of columns of the kernel, [OB, I, KH, ceil(KW / 4), lanes]."""
+    if inner is None:
+        w = pack_weights(np.pad(w, ((0, 0),) * 3 + ((0, -w.shape[3] % WORD),)), lanes, groups)
+        w = w.reshape(*w.shape[:3], -1, WORD, lanes)
+    else:
+        w = pack_weights(w, lanes, groups, inner)
+        w = w.reshape(*w.shape[:4], -1, WORD, lanes)
+    return np.ascontiguousarray(w.swapaxes(-1, -2)).view("<i4")[..., 0].astype(np.int32)
+
+
+def unpack_words(w, dtype):
+    """The weights of pack_weights, of bytes of a dtype, of which words are made."""
+    w = w.astype("<i4")[..., None].view(np.dtype(dtype)).swapaxes(-1, -2)
+    return w.reshape(*w.shape[:-3], -1, w.shape[-1])
 
 
 def join_groups(w, groups, joined):
@@ -256,6 +344,10 @@ def unpack_weights(w, channels, groups=1, inner=None):
 def evaluate(plain, x, w, attrs, form):
     """The reference, by that of the plain form (`plain`), which sees padded channels as channels."""
     groups, channels = attrs["groups"], attrs["out_channels"]
+    if form.dot:
+        w, attrs = unpack_words(w, DOTS[form.dot.name][1]), {**attrs, "out_dtype": "int32"}
+    if form.turned:
+        w = w.swapaxes(-1, -2)
     if form.data is not None:
         x = unpack_channels(x, form.inner and w.shape[1] * form.inner * groups)
     if form.name == "depthwise":

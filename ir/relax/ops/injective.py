@@ -6,6 +6,7 @@ import numpy as np
 from ... import te, tir
 from ...expr import IntImm, cast, const, is_const_int
 from ...op import REQUIRED, register
+from ...tir.intrinsics import BYTES
 from ..budget import MOST_ELEMENTS
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
@@ -274,6 +275,27 @@ def _evaluate_take(args, attrs):
     return np.asarray(np.take(args[0], hold_indices(args[1], args[0].shape[axis]), axis=axis))
 
 
+def _infer_lookup(call):
+    x, table = tensors(call)
+    if x.dtype not in ("int8", "uint8"):
+        fail(call, f"takes int8 or uint8, not {x.dtype}")
+    if table.shape is None or table.ndim != 1 or not is_const_int(table.shape[0], BYTES):
+        fail(call, f"a table has {BYTES} numbers, not {shape_text(table)}")
+    return TensorStructInfo(x.shape, table.dtype)
+
+
+def _lower_lookup(args, attrs, out):
+    x, table = args
+    least = x.dtype.min_value()
+    return te.compute(te_shape(out), lambda *i: table[x[i].astype("int32") - least if least else
+                                                      x[i].astype("int32")], name="lookup")
+
+
+def _evaluate_lookup(args, attrs):
+    x, table = args
+    return table[x.astype(np.int32) - np.iinfo(x.dtype).min]
+
+
 def _infer_gather_elements(call):
     x, indices = tensors(call)
     need_dtype(call, indices, "int")
@@ -303,6 +325,8 @@ def _evaluate_gather_elements(args, attrs):
 
 
 register("take", _infer_take, _lower_take, _evaluate_take, "injective", arity=(2, 2), axis=0)
+# table[x - the least number of x's dtype], elementwise, of bytes
+register("lookup", _infer_lookup, _lower_lookup, _evaluate_lookup, "injective", arity=(2, 2))
 register("gather_elements", _infer_gather_elements, _lower_gather_elements, _evaluate_gather_elements, "injective",
          arity=(2, 2), axis=0)
 

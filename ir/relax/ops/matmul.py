@@ -1,6 +1,6 @@
 """matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
 
-b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
+b_layout "KN" is the plain [..., K, N]; "NK" has a matrix the other way round. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
 not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
 
 By an `arithmetic` other than "fma" b_layout is "operands": those that it packed; n_size is N, and rows are of its whole
@@ -48,8 +48,13 @@ def _infer(call):
     lanes = packed_lanes(call.attrs["b_layout"])
     if lanes is not None:
         return _infer_packed(call, a, b, lanes, dtype)
+    if call.attrs["b_layout"] == "NK":
+        if b.ndim != 2:
+            fail(call, f"b_layout 'NK' is of a matrix, not {shape_text(b)}")
+        _check_inner(call, a, b, 1)
+        return TensorStructInfo((*a.shape[:-1], b.shape[0]), dtype)
     if call.attrs["b_layout"] != "KN":
-        fail(call, f"b_layout {call.attrs['b_layout']!r} must be KN or KN{{n}}n")
+        fail(call, f"b_layout {call.attrs['b_layout']!r} must be KN, NK or KN{{n}}n")
     k_axis = max(b.ndim - 2, 0)
     _check_inner(call, a, b, k_axis)
     try:
@@ -103,13 +108,13 @@ def _lower(args, attrs, out):
     acc = sum_dtype(out.dtype)
     if lanes is not None:
         return narrow(_lower_packed(a, b, te_shape(out), attrs["b_layout"], acc), out.dtype)
-    k = te.reduce_axis((0, a.shape[-1]), "k")
+    k, plain = te.reduce_axis((0, a.shape[-1]), "k"), attrs["b_layout"] == "KN"
     rows, columns = min(a.ndim - 1, 1), min(b.ndim - 1, 1)
 
     def element(*i):
         batch, inner = i[:len(i) - rows - columns], i[len(i) - rows - columns:]
         left = broadcast_index(batch, a.shape[:-2]) + inner[:rows] + (k.var,)
-        right = broadcast_index(batch, b.shape[:-2]) + (k.var,) + inner[rows:]
+        right = broadcast_index(batch, b.shape[:-2]) + ((k.var,) + inner[rows:] if plain else inner[rows:] + (k.var,))
         return te.sum(a[left].astype(acc) * b[right].astype(acc), k)
 
     return narrow(te.compute(te_shape(out), _named(element, out.ndim), name="matmul"), out.dtype)
@@ -148,8 +153,10 @@ def _evaluate(args, attrs):
     if attrs["arithmetic"] != FMA:
         return product(ARITHMETICS[attrs["arithmetic"]], args[0], args[1:], attrs["n_size"])
     a, b = args
+    b = b.T if attrs["b_layout"] == "NK" else b
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
+    acc = np.dtype(np.float64) if dtype == np.int32 and a.dtype.itemsize == b.dtype.itemsize == 1 else acc  # BLAS has it
     if packed_lanes(attrs["b_layout"]) is not None:
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
     a = a.astype(acc, copy=False)
@@ -162,3 +169,24 @@ def _evaluate(args, attrs):
 
 register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,
          arithmetic=FMA, plan=None)
+
+
+# ---------------------------------------------------------------- nn.dense: rows times rows of the weight
+
+def _infer_dense(call):
+    x, w = tensor(call, 0), tensor(call, 1)
+    dtype = DataType(call.attrs["out_dtype"] or need_same_dtype(call, (x, w)))
+    if w.ndim != 2 or x.ndim < 1 or not same_dim(x.shape[-1], w.shape[1]):
+        fail(call, f"takes [..., K] and a weight [N, K], not {shape_text(x)} and {shape_text(w)}")
+    return TensorStructInfo((*x.shape[:-1], w.shape[0]), dtype)
+
+
+def _lower_dense(args, attrs, out):
+    x, w = args
+    k, acc = te.reduce_axis((0, x.shape[-1]), "k"), sum_dtype(out.dtype)
+    return narrow(te.compute(te_shape(out), lambda *i: te.sum(
+        x[(*i[:-1], k.var)].astype(acc) * w[i[-1], k.var].astype(acc), k), name="dense"), out.dtype)
+
+
+register("nn.dense", _infer_dense, _lower_dense, lambda args, attrs: _evaluate(
+    [args[0], args[1].T], {"arithmetic": FMA, "b_layout": "KN", **attrs}), "anchor", (2, 2), out_dtype=None)

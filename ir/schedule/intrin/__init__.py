@@ -1,2 +1,2 @@
 """Intrinsics of hardware for tensorize, by TVM's names."""
-from . import cuda  # noqa: F401
+from . import cuda, wgmma  # noqa: F401

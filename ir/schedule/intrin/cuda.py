@@ -1,4 +1,5 @@
-"""Tiles of 16 x 16 that the 32 threads of a warp multiply together, by the names of tvm.tir.tensor_intrin.cuda.
+"""Tiles of 16 x 16 that the 32 threads of a warp multiply together, by the names of tvm.tir.tensor_intrin.cuda: here
+those of fragments whose layout nobody sees; in mma.py those whose elements a schedule deals out to lanes.
 
 A name says it all, as "wmma_load_16x16x16_f16_b_trans_shared_dyn"; get_wmma_intrin_group lists those that go together.
 A schedule keeps operands in the scopes "wmma.matrix_a" and "wmma.matrix_b" and sums in "wmma.accumulator", by
@@ -6,35 +7,20 @@ cache_read and cache_write.
 """
 from __future__ import annotations
 
-from ...expr import Cast, FloatImm, IterVar, Range, StringImm, Var, const
+from ...expr import Cast, FloatImm, StringImm, Var
 from ...tir.buffer import decl_buffer
 from ...tir.function import prim_func
 from ...tir.intrin import address_of, device_op
-from ...tir.region import full_region
-from ...tir.stmt import Block, BlockRealize, BufferStore, Evaluate, for_
+from ...tir.stmt import BufferStore
 from ..tensor_intrin import TensorIntrin
+from . import mma
+from .mma import *  # noqa: F401,F403
+from .nests import implementation, nest, point
 
 M = 16
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 _SCOPES = {"shared": "shared", "shared_dyn": "shared.dyn", "global": "global"}
 _FORMATS = r"(f16|bf16)"
-
-
-def _nest(kinds, name, body):
-    """Loops over 16 iterations each around a block; body(iterators) -> (reads, writes, statement), of elements."""
-    loops = [Var(letter, "int32") for letter, _ in zip("ijk", kinds)]
-    iters = [Var(f"v{letter}", "int32") for letter, _ in zip("ijk", kinds)]
-    reads, writes, stmt = body(*iters)
-    ivs = tuple(IterVar(Range(const(0), const(M)), v, {"S": "spatial", "R": "reduce"}[k]) for v, k in zip(iters, kinds))
-    block = Block(ivs, tuple(reads), tuple(writes), name, (), (), {}, None, stmt)
-    nest = BlockRealize(tuple(loops), const(True), block)
-    for v in reversed(loops):
-        nest = for_(v, M, nest)
-    return nest
-
-
-def _point(load):
-    return load.buffer[tuple(Range.from_min_extent(i, const(1)) for i in load.indices)]
 
 
 def _tile(name, dtype, scope, strided=False):
@@ -49,22 +35,16 @@ def _fragment(buffer):
     return at // row // M * (row // M) + at % row // M
 
 
-def _implementation(params, reads, writes, call):
-    block = Block((), tuple(map(full_region, reads)), tuple(map(full_region, writes)), "root", (), (), {}, None,
-                  Evaluate(call))
-    func = prim_func(params, Evaluate(const(0)))
-    return func.replace(body=BlockRealize((), const(True), block))
-
-
-def _moved(name, source, target, call, scopes, dtype):
-    """(description, implementation) of a copy of a tile."""
+def _moved(name, source, target, call, scopes, dtype, swapped=False):
+    """(description, implementation) of a copy of a tile. swapped: its rows become columns."""
     def copy(i, j):
-        return [_point(a[i, j])], [_point(b[i, j])], BufferStore(b, a[i, j], (i, j))
+        x = a[(j, i) if swapped else (i, j)]
+        return [point(x)], [point(b[i, j])], BufferStore(b, x, (i, j))
 
     a, b = _tile(source, dtype, scopes[0]), _tile(target, dtype, scopes[1])
-    description = prim_func([a, b], _nest("SS", name, copy))
+    description = prim_func([a, b], nest((M, M), "SS", name, copy))
     a, b = _tile(source, dtype, scopes[0], True), _tile(target, dtype, scopes[1], True)
-    return description, _implementation([a, b], [a], [b], call(a, b))
+    return description, implementation([a, b], [a], [b], call(a, b))
 
 
 def _load(short, which, trans, scope):
@@ -72,6 +52,13 @@ def _load(short, which, trans, scope):
     return _moved("load", "A", "C", lambda a, c: device_op(
         "tvm_load_matrix_sync", c.data, M, M, M, _fragment(c), address_of(a[0, 0]), a.strides[0], layout),
         (_SCOPES[scope], f"wmma.matrix_{which}"), _DTYPES[short])
+
+
+def _load_by_column(short, which, scope):
+    """An operand that lies in memory by columns: TVM's intrinsics have it by columns in fragments too, "trans"."""
+    return _moved("load", "A", "C", lambda a, c: device_op(
+        "tvm_load_matrix_sync", c.data, M, M, M, _fragment(c), address_of(a[0, 0]), a.strides[0],
+        StringImm("col_major")), (_SCOPES[scope], f"wmma.matrix_{which}"), _DTYPES[short], swapped=True)
 
 
 def _store(short, scope):
@@ -82,13 +69,13 @@ def _store(short, scope):
 
 def _fill(short):
     def zero(i, j):
-        return [], [_point(c[i, j])], BufferStore(c, FloatImm(c.dtype, 0), (i, j))
+        return [], [point(c[i, j])], BufferStore(c, FloatImm(c.dtype, 0), (i, j))
 
     c = _tile("C", _DTYPES[short], "wmma.accumulator")
-    description = prim_func([c], _nest("SS", "init", zero))
+    description = prim_func([c], nest((M, M), "SS", "init", zero))
     c = _tile("C", _DTYPES[short], "wmma.accumulator", True)
     call = device_op("tvm_fill_fragment", c.data, M, M, M, _fragment(c), FloatImm("float32", 0))
-    return description, _implementation([c], [], [c], call)
+    return description, implementation([c], [], [c], call)
 
 
 def _sync(short, short_b, sums, trans):
@@ -101,22 +88,58 @@ def _sync(short, short_b, sums, trans):
 
     def product(i, j, k):
         x, y, z = a[i, k], b[(j, k) if trans else (k, j)], c[i, j]
-        return [_point(z), _point(x), _point(y)], [_point(z)], BufferStore(c, z + widened(x) * widened(y), (i, j))
+        return [point(z), point(x), point(y)], [point(z)], BufferStore(c, z + widened(x) * widened(y), (i, j))
 
     a, b, c = (_tile(n, t, s) for n, t, s in zip("ABC", (dtype, dtype, out), scopes))
-    description = prim_func([a, b, c], _nest("SSR", "", product))
+    description = prim_func([a, b, c], nest((M, M, M), "SSR", "", product))
     a, b, c = (_tile(n, t, s, True) for n, t, s in zip("ABC", (dtype, dtype, out), scopes))
     args = [x for buffer in (c, a, b, c) for x in (buffer.data, _fragment(buffer))]
-    return description, _implementation([a, b, c], [c, a, b], [c], device_op("tvm_mma_sync", *args))
+    return description, implementation([a, b, c], [c, a, b], [c], device_op("tvm_mma_sync", *args))
 
 
 TensorIntrin.family(rf"wmma_load_16x16x16_{_FORMATS}_([ab])(_trans)?_(shared|shared_dyn)", _load)
+TensorIntrin.family(rf"wmma_load_16x16x16_{_FORMATS}_([ab])_by_column_(shared|shared_dyn)", _load_by_column)
 TensorIntrin.family(r"wmma_store_16x16x16_(f16|f32)_(global|shared|shared_dyn)", _store)
 TensorIntrin.family(r"wmma_fill_16x16x16_(f16|f32)", _fill)
 TensorIntrin.family(r"wmma_sync_16x16x16_(f16)(f16)(f16|f32)(_trans)?", _sync)
 TensorIntrin.family(r"wmma_sync_16x16x16_(bf16)(bf16)(f32)(_trans)?", _sync)
 
 _SHORT = {dtype: short for short, dtype in _DTYPES.items()}
+
+
+# ---------------------------------------------------------------- the same by numbers
+
+def _checked(who, sizes, *dtypes):
+    """Short names of dtypes. Raises ValueError for tiles and dtypes that fragments do not have."""
+    if tuple(map(int, sizes)) != (M, M, M):
+        raise ValueError(f"{who}: tiles are 16 x 16 x 16, not {' x '.join(map(str, sizes))}")
+    for dtype in dtypes:
+        if str(dtype) not in _SHORT:
+            raise ValueError(f"{who}: no fragments of {dtype}; known: {', '.join(_SHORT)}")
+    return [_SHORT[str(dtype)] for dtype in dtypes]
+
+
+def get_wmma_load_intrin(m_dim, n_dim, k_dim, dtype, shared_scope, is_b, is_col_major):
+    """(description, implementation) of the load of an operand."""
+    (short,) = _checked("get_wmma_load_intrin", (m_dim, n_dim, k_dim), dtype)
+    return _load(short, "b" if is_b else "a", is_col_major, shared_scope.replace(".", "_"))
+
+
+def get_wmma_fill_intrin(m_dim, n_dim, k_dim, dtype):
+    """(description, implementation) of zeros in a tile of sums."""
+    return _fill(*_checked("get_wmma_fill_intrin", (m_dim, n_dim, k_dim), dtype))
+
+
+def get_wmma_store_intrin(m_dim, n_dim, k_dim, dtype, scope):
+    """(description, implementation) of storing a tile of sums."""
+    (short,) = _checked("get_wmma_store_intrin", (m_dim, n_dim, k_dim), dtype)
+    return _store(short, scope.replace(".", "_"))
+
+
+def get_wmma_sync_intrin(m_dim, n_dim, k_dim, in_dtype, out_dtype, b_transposed):
+    """(description, implementation) of c += a b, or with the transposed b."""
+    short, sums = _checked("get_wmma_sync_intrin", (m_dim, n_dim, k_dim), in_dtype, out_dtype)
+    return _sync(short, short, sums, b_transposed)
 
 
 def get_wmma_intrin_group(load_scope, store_scope, in_dtype, out_dtype, trans_b):
@@ -157,4 +180,5 @@ def _constants():
 
 
 globals().update(_constants())
-__all__ = ["get_wmma_intrin_group", *_constants()]
+__all__ = ["get_wmma_fill_intrin", "get_wmma_intrin_group", "get_wmma_load_intrin", "get_wmma_store_intrin",
+           "get_wmma_sync_intrin", *_constants(), *mma.__all__]

@@ -5,7 +5,9 @@ from ...expr import Range, Var, as_expr, const, is_const_int
 from ...names import unique_name
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
+from ...tir.hints import DIM_ALIGN
 from ...tir.stmt import Block, BufferRegion, For, MatchBufferRegion
+from ...tir.storage_align import alignments
 from ..blocks import name_of
 from ..errors import ScheduleError
 from ..match import Match, Mismatch
@@ -143,4 +145,13 @@ def _implemented(ctx, block, intrin, places):
     root = intrin.impl.root
     allocs = tuple(copy.own(b) for b in root.alloc_buffers)
     return Block(block.iter_vars, block.reads, block.writes, block.name_hint, allocs, tuple(matched),
-                 dict(block.annotations), None, copy.visit(root.body))
+                 _annotations(block), None, copy.visit(root.body))
+
+
+def _annotations(block):
+    """The annotations of a block whose body is to be replaced, with the room between rows that blocks in it ask for."""
+    written = [r.buffer for r in block.writes]
+    rows = tuple((written.index(buffer), axis, *room) for buffer, axes in alignments(block.body).items()
+                 for axis, room in axes.items() if buffer in written)
+    own = tuple(block.annotations.get(DIM_ALIGN, ()))
+    return {**block.annotations, DIM_ALIGN: (*own, *rows)} if rows else dict(block.annotations)

@@ -81,8 +81,10 @@ def _is_pointwise(block):
 def _operands(block):
     """The buffers (input, weights) of a convolution: the same weights serve all rows. Pools have no weights."""
     row = iter_vars(block, "spatial")[2].var
-    data, *weights = sorted(operand_loads(block), key=lambda load: not uses(load.indices, {row}))
-    return data.buffer, weights[0].buffer if weights else None
+    loads = operand_loads(block)
+    data = next((load for load in loads if uses(load.indices, {row})), loads[0])
+    weights = next((load.buffer for load in loads if load.buffer is not data.buffer), None)
+    return data.buffer, weights
 
 
 def _join_rows(sch, conv, epilogue, *prologue):
@@ -101,8 +103,8 @@ def shape_of(sch, target, conv, epilogue, groups, **more):
     _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue))
     return conv_tiles.Shape(channels, points[0], *(points[1:2] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
-                            weight_bytes=_bytes(weights.shape) if weights else 0,
-                            input_bytes=_bytes(data.shape[1:]), groups=groups, work=steps(block),
+                            weight_bytes=_bytes(weights, weights.shape) if weights else 0,
+                            input_bytes=_bytes(data, data.shape[1:]), groups=groups, work=steps(block),
                             by_element=by_element(target, block)[0].by_element, **more)
 
 
@@ -112,8 +114,8 @@ def _own_loops(sch, block, split=0):
     return sch.get_loops(block)[-len(sch.get(block).iter_vars) - split:]
 
 
-def _bytes(shape):
-    return 4 * prod(map(_static, shape))
+def _bytes(buffer, shape):
+    return buffer.dtype.bytes * prod(map(_static, shape))
 
 
 def _static(extent):

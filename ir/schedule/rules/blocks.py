@@ -1,11 +1,12 @@
 """Queries of the rules about blocks: finding, inlining, extents."""
 from __future__ import annotations
 
-from ...expr import Call, IntImm
+from ...expr import BinaryExpr, Call, Cast, IntImm, Select
 from ...node import collect
 from ...tir.hints import WHOLE
-from ...tir.intrinsics import SCALAR_INTRINSICS, VECTOR_CALLS
+from ...tir.intrinsics import NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
 from ...tir.stmt import Block, BufferLoad, BufferStore
+from ...transform.vectorize import is_lookup
 from ..blocks import uses
 from ..errors import ScheduleError
 
@@ -49,8 +50,21 @@ def innermost(access):
 def vectorizes(block, lane=None):
     """Every value of the block has a vector form, so that a loop over it may be vectorized: over iteration variable
     `lane`, on which no choice depends."""
-    return all(_has_vector_form(c, lane) for c in collect(block.body, Call)) and all(
-        access.buffer.dtype == "float32" for access in collect(block.body, (BufferLoad, BufferStore)))
+    accesses = collect(block.body, (BufferLoad, BufferStore))
+    return all(_has_vector_form(c, lane) for c in collect(block.body, Call)) and (
+        all(access.buffer.dtype == "float32" for access in accesses) or _integers_vectorize(block.body, accesses))
+
+
+def _integers_vectorize(body, accesses):
+    """Whether what a block computes of integers, in int32, has a vector form: others are loaded and stored."""
+    if any(access.buffer.dtype not in ("float32", "int32", *NARROW)
+           or collect(access.indices, BufferLoad) and not is_lookup(access) for access in accesses):
+        return False
+    stored = [store.value for store in collect(body, BufferStore) if store.value.dtype in NARROW]
+    computed = [e for e in collect(body, (BinaryExpr, Select, Call)) if e.dtype in NARROW]
+    return not computed and all(isinstance(e, Cast) or is_lookup(e) for e in stored) and all(
+        e.value.dtype in ("float32", "int32") or e.dtype in ("float32", "int32") and e.value.dtype in NARROW
+        for e in collect(body, Cast))
 
 
 def _has_vector_form(call, lane):

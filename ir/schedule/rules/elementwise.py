@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...expr import Add, cast, is_const_int
+from ...expr import Add, Cast, cast, is_const_int
 from ...node import collect, structural_equal
+from ...tir.intrinsics import NARROW
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
 from ..errors import ScheduleError
 from ..plan import Fixed, Match
-from .blocks import inline_all, only_output, other_blocks, outer_spatial
+from .blocks import inline_all, only_output, other_blocks, outer_spatial, static_extent, vectorizes
 from .threads import nests_to_share, parallel_outer
 
 
@@ -56,7 +57,21 @@ def parallel_roots(sch, target):
             loops = [*loops[:-flat], sch.fuse(*loops[-flat:])]
         innermost = bool(loops) and any(len(sch.get_loops(block)) == len(loops) for block in nest)
         several = any(not is_const_int(sch.get(loop).extent, 1) for loop in loops[:-1])
+        loops = _in_vectors(sch, target, nest, loops)
         parallel_outer(sch, target, loops[:-1] if innermost and several else loops)
+
+
+def _in_vectors(sch, target, nest, loops):
+    """The loops of a nest, whose innermost one becomes vectors where floats become bytes or bytes floats: compilers do
+    not find those. Others they make vectors of by themselves."""
+    block = sch.get(nest[0])
+    if (target.lanes == 1 or len(nest) > 1 or len(sch.get_loops(nest[0])) != len(loops) or not vectorizes(block)
+            or not any(access.buffer.dtype in NARROW for access in collect(block.body, (BufferLoad, BufferStore)))
+            or not collect(block.body, Cast) or static_extent(sch, loops[-1]) < target.lanes):
+        return loops
+    vectors, lanes = sch.split(loops[-1], [None, target.lanes])
+    sch.vectorize(lanes)
+    return [*loops[:-1], vectors]
 
 
 def _nests(sch):

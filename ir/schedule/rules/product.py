@@ -8,6 +8,7 @@ from math import prod
 from ...expr import IntImm
 from ...relax.arithmetic.compressed import ROWS as COMPRESSED_ROWS
 from ...tir.hints import PREFETCH
+from ...tir.intrinsics import DOTS
 from ..blocks import uses
 from ..plan import Match
 from .blocks import find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
@@ -53,6 +54,7 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
         by_element=by_element(target, block)[0].by_element, compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
+        dot=anchor.removesuffix(PACKED) if anchor.removesuffix(PACKED) in DOTS else "",
         batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
 
 

@@ -22,7 +22,8 @@ class Product(Kernel):
     whether FMAs may take elements of rows out of vectors. compressed: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
     where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
-    batch: products. work: FMAs of all of them.
+    batch: products. work: FMAs of all of them. dot: the arithmetic of
+    words of integers, four terms each, which depth counts then.
     """
 
     rows: int
@@ -38,12 +39,13 @@ class Product(Kernel):
     dots: bool = False
     batch: int = 1
     work: int = 0
+    dot: str = ""
 
     rule = "contraction"
 
     @property
     def arithmetic(self):
-        return "compressed" if self.compressed else "fma"
+        return "compressed" if self.compressed else self.dot or "fma"
 
     def seen(self, target):
         if self.compressed:

@@ -5,6 +5,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import collect
 from ...tir.hints import ACCUMULATE, HOLD, LANES, REDUCE_LANES, UNROLL
+from ...tir.intrinsics import NARROW
 from ...tir.stmt import BlockRealize, For, statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
@@ -65,7 +66,7 @@ def by_element(target, block):
     k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
     if target.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % target.lanes == 0:
         for load in operand_loads(block):
-            if not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
+            if load.dtype == "float32" and not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
                 return target, load.buffer
     return target.without("by_element"), None
 
@@ -91,8 +92,11 @@ def lane_by_lane(sch, target, reduce, operand):
 
 def hold(sch, block, loop, buffers, lanes=None):
     """Pin in registers, before each iteration of a loop, what it reads from buffers more than once: vectors along the
-    last dimension, each element where the target's have one of the `lanes`."""
+    last dimension, each element where the target's have one of the `lanes`. Vectors of narrow integers are made by each
+    load, which compilers find to be the same."""
     for buffer in buffers:
+        if buffer.dtype in NARROW:
+            continue
         copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local", [block])
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]

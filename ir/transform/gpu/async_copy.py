@@ -1,9 +1,12 @@
 """InjectPTXAsyncCopy: copies from global to shared memory in an asynchronous scope become cp.async."""
 from __future__ import annotations
 
+from functools import reduce
+
 from ...arith import Analyzer
-from ...expr import Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
+from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
 from ...tir.intrin import address_of
+from ...tir.lanes import weak_alignments
 from ...tir.stmt import BufferLoad, BufferStore, Evaluate
 from ..walk import StmtMutator
 from .barriers import ASYNC_SCOPE
@@ -17,12 +20,12 @@ def inject_ptx_async_copy(func):
     shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
     tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
     moves lies on a multiple of its bytes, if buffers do."""
-    return func.replace(body=_Inject().visit(func.body))
+    return func.replace(body=_Inject(weak_alignments(func)).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self):
-        self.inside, self.an = False, Analyzer()
+    def __init__(self, weak):
+        self.inside, self.an, self.weak = False, Analyzer(), weak
 
     def visit_For(self, loop):
         """A loop over neighbours, of a dtype that has no vectors, is one copy too."""
@@ -30,7 +33,7 @@ class _Inject(StmtMutator):
         if self.inside and loop.kind in ("serial", "unrolled") and isinstance(store, BufferStore) and isinstance(
                 loop.extent, IntImm) and is_const_int(loop.min, 0):
             lanes = Ramp(const(0, v.dtype), const(1, v.dtype), loop.extent.value)
-            copy = _copied_together(store, v, lanes, self.an)
+            copy = _copied_together(store, v, lanes, self.an, self.weak)
             if copy is not None:
                 return copy
         self.an.bind(v, Range(loop.min, loop.extent), allow_override=True)
@@ -44,10 +47,10 @@ class _Inject(StmtMutator):
         return body
 
     def visit_BufferStore(self, store):
-        return (self.inside and copied(store, self.an)) or store
+        return (self.inside and copied(store, self.an, self.weak)) or store
 
 
-def _copied_together(store, v, lanes, an):
+def _copied_together(store, v, lanes, an, weak):
     """The copy that the iterations of a loop over v are; None where they are none."""
     def ramp(access):
         start = substitute(access.indices[-1], {v: const(0, v.dtype)})
@@ -55,9 +58,7 @@ def _copied_together(store, v, lanes, an):
             return None
         return access.replace(indices=(Ramp(start, const(1, start.dtype), lanes.lanes),))
 
-    value, condition = store.value, None
-    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
-        condition, value = value.args[:2]
+    value, condition = _guarded(store.value)
     if not isinstance(value, BufferLoad) or condition is not None and v in free_vars(condition):
         return None
     an.bind(v, Range(const(0, v.dtype), const(lanes.lanes, v.dtype)), allow_override=True)
@@ -66,25 +67,33 @@ def _copied_together(store, v, lanes, an):
         return None
     if condition is not None:
         source = Call(source.dtype, "tir.if_then_else", (condition, source, const(0, source.dtype)))
-    return copied(store.replace(indices=to.indices, value=source), an)
+    return copied(store.replace(indices=to.indices, value=source), an, weak)
 
 
-def copied(store, an):
-    """The asynchronous copy that a store is; None where it is none."""
-    value, condition = store.value, None
-    if isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
-        condition, value = value.args[:2]
+def copied(store, an, weak):
+    """The asynchronous copy that a store is; None where it is none. weak: {pointer: bytes that it is a multiple of,
+    where these are less than 16}."""
+    value, condition = _guarded(store.value)
     if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
             and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
         return None
     start, source = _start(store.indices), _start(value.indices)
     size = store.buffer.dtype.bytes * value.dtype.lanes
-    if start is None or source is None or size not in SIZES or not all(
+    if start is None or source is None or size not in SIZES or weak.get(value.buffer.data, 16) % size or not all(
             an.can_prove_equal(i % value.dtype.lanes, 0) for i in (start, source)):
         return None
     to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))
     more = () if condition is None else (condition,)
     return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (to, of, const(size), *more)))
+
+
+def _guarded(value):
+    """(what a value is where conditions hold, these as one; None without any), of one that is 0 elsewhere."""
+    found = []
+    while isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
+        found.append(value.args[0])
+        value = value.args[1]
+    return value, reduce(And, found) if found else None
 
 
 def _start(indices):

@@ -13,18 +13,22 @@ from ...arith.int_set import _Lanes
 from ...expr import (
     Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
+from ...tir.device_ops import ALLREDUCE, allreduce_parts
 from ...tir.stmt import (
     AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
 from .room import BarrierError, Replace, before, sunk
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
-from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking, same_thread
+from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, in_several_blocks, lacking, same_thread
 
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
+_READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
+          "tir.mma_fill")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+WGMMA = "tir.wgmma_sync"
+_TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync", WGMMA)
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 
 
@@ -68,6 +72,7 @@ def _synchronized(kernel, func, warps):
             walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
+            walk.require_own_sums()
             walk.require_blocks_apart(kernel)
             return kernel
         except _Divergent as at:
@@ -114,9 +119,9 @@ class _Kernel:
 
     def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
-        self.warps = warps
+        self.warps, self.dims = warps, {*free_vars([b.shape for b in func.buffer_map.values()])}
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
+        self.private = {b for b in declared if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
@@ -144,6 +149,7 @@ class _Kernel:
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
         self.blocks = {}     # "blockIdx.x" -> its variable
         self.loops, self.ranges, self.guards, self.axes = (), {}, (), {}
+        self.inside = False  # of an asynchronous scope
         self.outer = None    # the innermost statement around that some threads skip
 
     def barrier(self, kind):
@@ -164,8 +170,24 @@ class _Kernel:
                 found.append(self.pointers[arg])
         return found
 
-    def access(self, node, kind, buffer, indices):
-        lanes = {}
+    def tile(self, call, buffer):
+        """(indices of the elements of a tile that a call moves or multiplies, ranges of their variables); None where they
+        are not known."""
+        for n, address in enumerate(call.args):
+            load = address.args[0] if isinstance(address, Call) and address.op == "tir.address_of" else None
+            if load is None or load.buffer is not buffer or len(load.indices) < 2:
+                continue
+            rows = buffer.strides[-2] if buffer.strides else buffer.shape[-1]
+            if call.op != WGMMA and not self.an.can_prove_equal(rows, call.args[n + 1]):
+                return None
+            sizes = (16, 16) if call.op != WGMMA else (16, 64) if n == 2 else (call.args[4].value, 64)
+            places = [Var(name, load.indices[-1].dtype) for name in ("row", "column")]
+            indices = (*load.indices[:-2], *(i + v for i, v in zip(load.indices[-2:], places)))
+            return indices, {v: Range(const(0, v.dtype), const(size, v.dtype)) for v, size in zip(places, sizes)}
+        return None
+
+    def access(self, node, kind, buffer, indices, ranges=None):
+        lanes = dict(ranges or {})
         if indices is not None:
             indices = tuple(_Lanes(lanes).visit(substitute(i, self.bound)) for i in indices)
             known = {*self.threads.variables.values(), *self.ranges, *lanes}
@@ -179,10 +201,16 @@ class _Kernel:
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
         places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
+        reduced = [load for c in collect(values, Call) if c.op == ALLREDUCE
+                   for load in collect(allreduce_parts(c)[1], BufferLoad)]
+        for load in reduced:
+            if load.buffer in self.own:
+                self.own[load.buffer].append(self.access(load, "write", load.buffer, load.indices))
+        places |= set(map(id, reduced))
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
                  if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
-            if load.buffer in self.own:
+            if load.buffer in self.own and id(load) not in places:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
         for call in collect(values, Call):
             found = self.pointed(call)
@@ -192,8 +220,10 @@ class _Kernel:
                 late = call.op == "tir.ptx_cp_async"
                 reads = call.op not in _TILE_STORES and not (late and n == 0)
                 writes = call.op not in _READS and not (late and n > 0)
-                kinds = [kind for kind, does in (("read", reads), ("write", writes)) if does]
-                items += [self.access(call, kind, b, None) for kind in kinds]
+                change = "start" if late or self.inside else "write"
+                kinds = [kind for kind, does in (("read", reads), (change, writes)) if does]
+                place = self.tile(call, b) if call.op in _TILES else None
+                items += [self.access(call, kind, b, *(place or (None,))) for kind in kinds]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -212,15 +242,33 @@ class _Kernel:
                     f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it "
                     "the scope \"shared\"")
 
+    def several_blocks(self):
+        """{axis: variable} of the blocks of a launch."""
+        return {axis: v for axis, v in self.blocks.items() if not self.an.can_prove_equal(v, 0)}
+
+    def require_own_sums(self):
+        """Raises BarrierError where blocks add to the same elements in global memory: each would begin anew what
+        another one has added up, whenever that runs."""
+        blocks = [*self.several_blocks().values()]
+        variables = (*blocks, *self.threads.variables.values())
+        ranges = {v: r for v, r in self.an.given.items() if v in variables and isinstance(r, Range)}
+        for a in self.everything if blocks else ():
+            if isinstance(a.node, BufferStore) and any(
+                    load.buffer is a.buffer for load in collect(a.node.value, BufferLoad)) and in_several_blocks(
+                        a, blocks, ranges, self.dims):
+                raise BarrierError(
+                    f"{self.title}: several blocks add to the same elements of {a.buffer.name}, and do not wait for "
+                    "one another; give it the scope \"local\" or \"shared\", or compute it in a loop of its own before")
+
     def require_blocks_apart(self, kernel):
         """Raises BarrierError where one launch runs several statements on all blocks, one after the other, and one
         block uses what another one stored before."""
         if not _in_turn(kernel):
             return
-        several = {axis: v for axis, v in self.blocks.items() if not self.an.can_prove_equal(v, 0)}
+        several = self.several_blocks()
         grid = Threads(several, {axis: None for axis in several})
         for a in self.everything:
-            for b in self.everything if a.kind == "write" and a.buffer in self.shared else ():
+            for b in self.everything if a.kind in ("write", "start") and a.buffer in self.shared else ():
                 if a.buffer is b.buffer and (a.indices is None or b.indices is None or not same_thread(
                         a, b, grid, self.an)):
                     raise BarrierError(
@@ -287,7 +335,8 @@ class _Kernel:
             self.own[stmt.buffer].append(self.access(stmt, "write", stmt.buffer, stmt.indices))
         if stmt.buffer not in self.shared:
             return stmt, read
-        items = (*read.head, (self.access(stmt, "write", stmt.buffer, stmt.indices), False))
+        kind = "start" if self.inside else "write"
+        items = (*read.head, (self.access(stmt, kind, stmt.buffer, stmt.indices), False))
         return stmt, _Summary(items, items)
 
     def visit_Evaluate(self, stmt):
@@ -311,7 +360,9 @@ class _Kernel:
             value = value.then(_Summary(items, items))
             body, summary = self.visited(stmt.body)
             return stmt.replace(body=body), value.then(summary)
+        around, self.inside = self.inside, self.inside or stmt.attr_key == ASYNC_SCOPE
         body, summary = self.joined(value, *self.visited(stmt.body))
+        self.inside = around
         return stmt.replace(body=body), summary
 
     def visit_AssertStmt(self, stmt):

@@ -4,17 +4,21 @@ A fragment of a warp is 8 elements in each lane of a 16 x 16 tile, laid out as m
 """
 from __future__ import annotations
 
+from ...arith import Analyzer
 from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, seq
+from .barriers import WGMMA
+from .software_pipeline import WAIT
 
 TILE, LANES = 16 * 16, 32
 EACH = TILE // LANES  # elements of a fragment in a lane
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _SUMS = {("float16", "float32"): "f16_f32", ("float16", "float16"): "f16_f16", ("bfloat16", "float32"): "bf16_f32"}
 _PARTS = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
+STORE = "tir.tvm_store_matrix_sync"
 _FRAGMENTS = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync")
 
 
@@ -30,11 +34,28 @@ def infer_fragment(func):
     a fragment.
     """
     found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
-    return func.replace(body=_Fragments(func, found).visit(func.body)) if found else func
+    if not found:
+        return func
+    fragments = _Fragments(func, found)
+    body = fragments.visit(func.body)
+    if _behind(func.body) and not fragments.waited:
+        fragments.fail("products of a warpgroup are under way when it ends; store their sums after them")
+    return func.replace(body=body)
+
+
+def _behind(stmt):
+    """Whether a statement has products of warpgroups that may be under way after it."""
+    return any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(stmt, Call))
+
+
+def _call(name, *args):
+    return Evaluate(call_extern("void", name, *args))
 
 
 class _Fragments(Mutator):
     def __init__(self, func, buffers):
+        self.waited = False
+        self.warpgroups = any(call.op == WGMMA for call in collect(func.body, Call))
         self.func, self.own, self.pointers = func, {}, {}
         for b in buffers:
             if b.scope not in _PARTS or not isinstance(b.shape[0], IntImm) or b.shape[0].value % TILE:
@@ -63,6 +84,39 @@ class _Fragments(Mutator):
         name = call.op.removeprefix("tir.")
         return getattr(self, "op_" + name)(*call.args) if name in _FRAGMENTS else self.generic_visit(call)
 
+    def visit_Evaluate(self, stmt):
+        op = getattr(stmt.value, "op", "")
+        if op == WGMMA:
+            return self.of_warpgroup(*stmt.value.args)
+        if op == WAIT and self.warpgroups:  # what was copied is seen by wgmma
+            return seq(stmt, _call("ingot_fence_proxy_async"))
+        return self.generic_visit(stmt)
+
+    def visit_SeqStmt(self, stmts):
+        """Products of a warpgroup that may still be under way are waited for before what follows them, a barrier and
+        stores of the sums, where these may take the place of operands."""
+        behind = [n for n, s in enumerate(stmts.seq) if _behind(s)]
+        stored = [n for n, s in enumerate(stmts.seq) if any(c.op == STORE for c in collect(s, Call))]
+        parts = [self.visit(s) for s in stmts.seq]
+        last = max((n for n in behind if any(n < m for m in stored)), default=None)
+        if last is not None:
+            self.waited = True
+            parts.insert(last + 1, _call("ingot_wgmma_wait", const(0)))
+        return seq(*parts)
+
+    def of_warpgroup(self, pointer, offset, a, b, columns, pending):
+        """The products of a turn, 16 terms each."""
+        _, new = self.pointers[pointer]
+        sums = address_of(BufferLoad(new, (self.visit(offset) // 2,)))
+        rows = call_extern("uint64", "ingot_wgmma_rows", self.visit(a), const(128))
+        tile = call_extern("uint64", "ingot_wgmma_tile", self.visit(b), const(128))
+        short = _SHORT.get(str(a.args[0].buffer.dtype))
+        name = f"ingot_wgmma_m64n{columns.value}k16_{short}_f32"
+        products = [_call(name, sums, *(x + const(2 * n, "uint64") if n else x for x in (rows, tile)), const(1))
+                    for n in range(4)]
+        return seq(_call("ingot_wgmma_fence"), *products, _call("ingot_wgmma_commit"),
+                   _call("ingot_wgmma_wait", pending))
+
     # ------------------------------------------------------------ operations
 
     def fragment(self, pointer, index):
@@ -89,7 +143,8 @@ class _Fragments(Mutator):
     def op_tvm_load_matrix_sync(self, pointer, m, n, k, index, source, stride, layout):
         self.tile(m, n, k)
         old, to = self.fragment(pointer, index)
-        return call_extern("void", f"ingot_fragment_load_{_PARTS[old.scope]}", to, self.visit(source),
+        how = "fetch" if _in_rows(old, source, stride) else "load"
+        return call_extern("void", f"ingot_fragment_{how}_{_PARTS[old.scope]}", to, self.visit(source),
                            self.visit(stride), self.by_column(layout))
 
     def op_tvm_store_matrix_sync(self, pointer, m, n, k, index, to, stride, layout):
@@ -107,14 +162,31 @@ class _Fragments(Mutator):
         return call_extern("void", f"ingot_fragment_mma_{sums}", *(address for _, address in found))
 
 
+def _in_rows(fragment, source, stride):
+    """Whether ldmatrix can load a fragment: an operand of 16 bits in shared memory, whose rows lie on multiples of 16
+    bytes."""
+    load = source.args[0] if isinstance(source, Call) and source.op == "tir.address_of" else None
+    if fragment.scope == "wmma.accumulator" or load is None or not load.buffer.scope.startswith("shared"):
+        return False
+    eight = Analyzer()
+    return load.buffer.dtype == fragment.dtype and load.buffer.data_alignment % 16 == 0 and all(
+        eight.can_prove_equal(n % 8, 0) for n in (load.indices[0], stride))
+
+
 # ---------------------------------------------------------------- what needs no fragments
 
 _FORMATS = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32", "fp32": "f32",
-            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32"}
-# The products of ingot_mma.h: shape, format of the operands, of the sums.
+            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "fp64": "f64", "float64": "f64"}
+# The products of ingot_mma.h: shape, format of the operands (of both, where these differ), of the sums.
 _MMA = {("m16n8k16", "f16", "f32"), ("m16n8k16", "bf16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f16", "f32"),
         ("m16n8k8", "bf16", "f32"), ("m16n8k8", "tf32", "f32"), ("m16n8k4", "tf32", "f32"), ("m16n8k32", "s8", "s32"),
-        ("m16n8k32", "u8", "s32")}
+        ("m16n8k32", "u8", "s32"), ("m16n8k32", "u8s8", "s32"), ("m16n8k32", "s8u8", "s32"), ("m16n8k16", "s8", "s32"),
+        ("m8n8k4", "f64", "f64")}
+# Operations of scripts for which there is no function
+_UNKNOWN = {"ptx_mma_sp": "products of sparse operands", "ptx_cp_async_bulk": "copies in bulk",
+            **dict.fromkeys(("create_barriers", "ptx_init_barrier_thread_count", "ptx_arrive_barrier",
+                             "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_cp_async_barrier"),
+                            "barriers that count arrivals; wait by T.ptx_wait_group and T.tvm_storage_sync")}
 
 
 def lower_device_ops(func):
@@ -136,7 +208,10 @@ class _DeviceOps(Mutator):
 
     def visit_Call(self, call):
         call = self.generic_visit(call)
-        lower = getattr(self, "op_" + call.op.removeprefix("tir."), None)
+        name = call.op.removeprefix("tir.")
+        if name in _UNKNOWN:
+            self.fail(f"T.{name} has no function here: there are no {_UNKNOWN[name]}")
+        lower = getattr(self, "op_" + name, None)
         return call if lower is None else lower(call, *call.args)
 
     def address(self, pointer, offset=None):
@@ -155,6 +230,10 @@ class _DeviceOps(Mutator):
         return call.replace(args=(self.address(*args[:2]), self.address(*args[2:4]), *args[4:]))
 
     def op_ptx_ldmatrix(self, call, trans, count, kind, to, to_offset, source, offset):
+        """Of bytes that lie by rows, the second operand of a product, `offset` is the length of a row, as in TVM."""
+        if is_const_int(trans, 1) and call.dtype.bits == 8 and is_const_int(count, 4):
+            return call_extern("void", "ingot_fragment_load_bytes_b", self.address(to, to_offset), self.address(source),
+                               offset)
         if not (isinstance(count, IntImm) and count.value in (1, 2, 4) and kind.value == ".b16"):
             self.fail(f"ptx_ldmatrix loads 1, 2 or 4 tiles of .b16, not {count} of {kind}")
         end = "_trans" if is_const_int(trans, 1) else ""
@@ -164,8 +243,9 @@ class _DeviceOps(Mutator):
     def op_ptx_mma(self, call, shape, a_layout, b_layout, a_type, b_type, c_type, *rest):
         a, b, c = (self.address(*rest[n:n + 2]) for n in (0, 2, 4))
         formats = [_FORMATS.get(t.value) for t in (a_type, b_type, c_type)]
-        found = shape.value, formats[0], formats[2]
-        if (a_layout.value, b_layout.value) != ("row", "col") or formats[0] != formats[1] or found not in _MMA:
+        operands = formats[0] if formats[0] == formats[1] else "".join(map(str, formats[:2]))
+        found = shape.value, operands, formats[2]
+        if (a_layout.value, b_layout.value) != ("row", "col") or found not in _MMA:
             known = ", ".join(" ".join(row) for row in sorted(_MMA))
             self.fail(f"there is no ptx_mma {shape.value} {a_layout.value} {b_layout.value} of {a_type.value} and "
                       f"{b_type.value} with sums of {c_type.value}; known, of row and col: {known}")

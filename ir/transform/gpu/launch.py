@@ -94,8 +94,8 @@ def _require_one(func, stmt):
         nests = [n for n in nests if n]
         if len(nests) > 1:
             raise LaunchError(f"{func.title}: loops {_name(nests[0][0])} and {_name(nests[1][0])} are bound to blocks "
-                              "one after the other under a condition or a loop that decides both: a kernel cannot wait "
-                              "for all blocks; take them out of it")
+                              "one after the other in a loop around both: a kernel cannot wait for all blocks; take them "
+                              "out of it, or run it on the host, with a call for each iteration")
 
 
 def _extents(func, stmt):
@@ -167,8 +167,11 @@ def _alone(func, stmt, block):
     attrs = dict(func.attrs)
     if all(isinstance(e, IntImm) for e in block):
         attrs[BOUNDS] = prod(e.value for e in block)
-    return func.replace(params=params, body=stmt, attrs=attrs,
-                        buffer_map={p: func.buffer_map[p] for p in params if p in func.buffer_map})
+    buffer_map = {p: func.buffer_map[p] for p in params if p in func.buffer_map}
+    if "outputs" in attrs:  # positions among the tensors
+        written = [func.buffers[n] for n in attrs["outputs"]]
+        attrs["outputs"] = tuple(n for n, b in enumerate(buffer_map.values()) if any(b is w for w in written))
+    return func.replace(params=params, body=stmt, attrs=attrs, buffer_map=buffer_map)
 
 
 # ---------------------------------------------------------------- limits

@@ -20,7 +20,7 @@ from ...expr import Call, IntImm, Max, Range, Var, const, is_const_int
 from ...names import unique_name
 from ...node import collect
 from ...tir.buffer import decl_buffer
-from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, ORDER, STAGES
+from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, LAG, ORDER, STAGES
 from ...tir.region import access_regions
 from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, IfThenElse, SeqStmt,
                          seq)
@@ -110,11 +110,16 @@ class _Pipeline:
         self.loop, self.func, self.an = loop, func, Analyzer()
         self.names, self.copied = names, set()  # names of blocks; ids of those that stand in a turn already
         self.allocs, children = _statements_in(loop.body)
+        if len(children) < len(_numbers(loop.annotations.get(STAGES)) or ()):
+            self.allocs, children = _statements_inside(self.allocs, children)
         self.parts = self._parts(children, is_async)
         self.turn = sorted(self.parts, key=lambda p: p.order)
         self.last = max(p.stage for p in self.parts)
         self.extent = loop.extent.value if isinstance(loop.extent, IntImm) else None
         self.groups = self._groups()
+        # Copies alone run ahead: they may as well be left out of the last turns, which then are as the others.
+        self.uniform = bool(self.groups) and all(p.is_async for p in self.parts if p.stage < self.last) and (
+            self.extent is None or self.extent > self.last)
         self._check()
         self.versions = {id(b): self._versioned(b) for b in self.allocs}
         self.data = {b.data: self.versions[id(b)][0].data for b in self.allocs if b.data is not None}
@@ -159,7 +164,7 @@ class _Pipeline:
         if not first or not used:
             return buffer, 1
         begins, ends = min(p.stage for p in first), max(p.stage for p in used)
-        count = ends - begins + 1
+        count = ends - begins + 1 + (ends > begins) * int(self.loop.annotations.get(LAG, 0))
         if count == 2 and all(r.order < w.order for r in used if r.stage == ends for w in first if w.stage == begins):
             count = 1  # each turn reads the last time before it writes
         if count == 1:
@@ -184,42 +189,35 @@ class _Pipeline:
 
     def _exists(self, stage, turn):
         """Whether a stage has an iteration in a turn, a number. Where the extent is no number, groups are committed in
-        every turn, empty ones too."""
-        return self.extent is None or 0 <= turn - stage < self.extent
+        every turn, empty ones too, and where turns are uniform."""
+        return self.uniform or self.extent is None or 0 <= turn - stage < self.extent
 
-    def _pending(self, part, turn, waited):
-        """How many groups may be under way when a part begins in a turn, and the last one that it waits for; None where
-        it waits for none that `waited` does not cover."""
-        wanted = None
-        for g in self.groups:
-            producer = next((p for p in g if p.writes & part.reads), None)
-            if producer is not None:
-                made = turn - part.stage + producer.stage, g[-1].order
-                wanted = made if wanted is None else max(wanted, made)
-        if wanted is None or waited is not None and wanted <= waited:
-            return None
-        count = 0
-        for t in range(wanted[0], turn + 1):
-            for g in self.groups:
-                at = t, g[-1].order
-                if wanted < at < (turn, part.order) and self._exists(g[0].stage, t):
-                    count += 1
-        return count, wanted
+    def _wanted(self, part, turn):
+        """The last group, as (its turn, its place there), that a part reads from in a turn; None without one."""
+        made = [(turn - part.stage + p.stage, g[-1].order) for g in self.groups for p in g if p.writes & part.reads]
+        return max(made, default=None)
+
+    def _pending(self, wanted, now):
+        """How many groups may be under way at a place, as (turn, order), that waits for one."""
+        return sum(wanted < (t, g[-1].order) < now and self._exists(g[0].stage, t)
+                   for t in range(wanted[0], now[0] + 1) for g in self.groups)
 
     # ------------------------------------------------------------ statements
 
     def build(self):
-        loop, last, extent = self.loop, self.last, self.loop.extent
+        loop, last = self.loop, self.last
         dtype = loop.loop_var.dtype
         known = self.extent is not None
         out = [self._turn(t, const(t, dtype)) for t in range(last)]
         if not known or self.extent > last:
-            rest = const(self.extent - last, dtype) if known else self.an.simplify(Max(extent - last, const(0, dtype)))
+            rest = self._steady_turns()
             var = Var(loop.loop_var.name, dtype)
             body = self._turn(last, var + last, steady=True)
-            kept = without(loop, STAGES, ORDER, ASYNC_STAGES)
+            kept = without(loop, STAGES, ORDER, ASYNC_STAGES, LAG)
             out.append(kept.replace(loop_var=var, min=const(0, dtype), extent=rest, body=body))
-        if known:
+        if self.uniform:
+            pass  # the loop goes on to the end
+        elif known:
             out += [self._turn(t, const(t, dtype)) for t in range(max(last, self.extent), self.extent + last)]
         else:
             out += [self._last_turn(k) for k in range(last)]
@@ -232,6 +230,15 @@ class _Pipeline:
         block = Block((), reads, writes, name, allocs, (), {}, None, body)
         return BlockRealize((), const(True), block)
 
+    def _steady_turns(self):
+        """How many turns the loop has."""
+        dtype, extent = self.loop.loop_var.dtype, self.loop.extent
+        if self.uniform:
+            return extent
+        if self.extent is not None:
+            return const(self.extent - self.last, dtype)
+        return self.an.simplify(Max(extent - self.last, const(0, dtype)))
+
     def _last_turn(self, k):
         """Turn extent + k of a loop whose extent is no number; before that, the first turns have done it all."""
         dtype, extent = self.loop.loop_var.dtype, self.loop.extent
@@ -240,34 +247,47 @@ class _Pipeline:
 
     def _turn(self, number, t, steady=False, ends=None):
         """The statements of a turn. number: which one it is, for a steady one the first of its kind; t: its expression;
-        ends: how many iterations it is behind the last one, where the extent is no number."""
-        out, waited = [], None
+        ends: how many iterations it is behind the last one, where the extent is no number.
+
+        A turn begins with waiting for what earlier ones have copied: one barrier then stands for this, and before what
+        new copies overwrite."""
+        out = []
         at = self.last + (ends or 0) if number is None else number  # any turn, where each commits its groups
+        runs_now = {p.place: p.stage > ends if ends is not None else steady or (
+            p.stage <= number and (self.extent is None or number - p.stage < self.extent)) for p in self.turn}
+        wanted = {p.place: self._wanted(p, at) if runs_now[p.place] else None for p in self.turn}
+        waited = max((w for w in wanted.values() if w is not None and w[0] < at), default=None)
+        if waited is not None:
+            out.append(_wait(self._pending(waited, (at, -1))))
         for p in self.turn:
-            runs = p.stage > ends if ends is not None else steady or (
-                p.stage <= number and (self.extent is None or number - p.stage < self.extent))
+            runs, need = runs_now[p.place], wanted[p.place]
             group = next((g for g in self.groups if p in g), None)
             if runs:
-                pending = self._pending(p, at, waited)
-                if pending is not None:
-                    out.append(Evaluate(Call("void", WAIT, (const(pending[0]),))))
-                    waited = pending[1]
-                first = None if steady or ends is not None else number
-                out.append(self._copy(p, self.an.simplify(t - p.stage), first))
+                if need is not None and (waited is None or need > waited):
+                    out.append(_wait(self._pending(need, (at, p.order))))
+                    waited = need
+                first = self.extent is None and not steady and ends is None  # of which there may be fewer
+                late = self.uniform and steady and p.stage < self.last
+                out.append(self._copy(p, self.an.simplify(t - p.stage), first or late))
             if group is not None and group[-1] is p and (runs or self.extent is None):
                 out.append(Evaluate(Call("void", COMMIT, ())))
         return seq(*out)
 
-    def _copy(self, part, iteration, number):
-        """A part for one iteration, counted from 0."""
+    def _copy(self, part, iteration, maybe):
+        """A part for one iteration, counted from 0; maybe: which may be none of the loop's."""
         loop = self.loop
         value = iteration if is_const_int(loop.min, 0) else self.an.simplify(loop.min + iteration)
         stmt = _Turn({loop.loop_var: value, **self.data}, self, iteration).visit(part.stmt)
         if part.is_async:
             stmt = AttrStmt(const(0), ASYNC_SCOPE, const(1), stmt)
-        if self.extent is None and number is not None:  # one of the first turns, of which there may be fewer
+        if maybe:
             stmt = IfThenElse(iteration < loop.extent, stmt)
         return stmt
+
+
+def _wait(pending):
+    """The statement that waits until so many groups are under way."""
+    return Evaluate(Call("void", WAIT, (const(pending),)))
 
 
 class _Turn(Fresh):
@@ -315,6 +335,12 @@ def _statements_in(body):
         allocs += body.block.alloc_buffers
         body = body.block.body
     return allocs, body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _statements_inside(allocs, children):
+    """The same with the statements in blocks that only group some, such as pipelines of their own, in their place."""
+    found = [_statements_in(child) for child in children]
+    return [*allocs, *(b for more, _ in found for b in more)], [stmt for _, stmts in found for stmt in stmts]
 
 
 def _numbers(values):

@@ -285,17 +285,22 @@ class _Reduction:
         """Statements that join in shared memory, as a tree."""
         count, number = self.count, self.index(self.joining)
         rows = [a for a in AXES if a in self.bound and a not in self.joining]
-        row = self.index(rows)
-        memory = self._shared(count * prod(self.bound[a].extent.value for a in rows))
-        place = (row * count + number,)
+        row, several = self.index(rows), prod(self.bound[a].extent.value for a in rows)
+        memory = self._shared(count * several)
+
+        def at(n):
+            """Where thread n of a row has what is its own: neighbours of a warp side by side, in banks of their own."""
+            return row * count + n if AXES[0] in self.joining else n * several + row
+
+        place = (at(number),)
         yield seq(*(BufferStore(m, self._element(b), place) for m, b in zip(memory, self.own)))
         step = (1 << (count - 1).bit_length()) // 2
         while step:
-            own, other = ([BufferLoad(m, (row * count + number + at,)) for m in memory] for at in (0, step))
+            own, other = ([BufferLoad(m, (at(number + further),)) for m in memory] for further in (0, step))
             runs = number < min(step, count - step)
             yield self._guarded(runs, self._assigned(memory, self.combiner.joined(own, other), place))
             step //= 2
-        read = self._assigned(self.own, [BufferLoad(m, (row * count,)) for m in memory])
+        read = self._assigned(self.own, [BufferLoad(m, (at(const(0)),)) for m in memory])
         yield read if self.local else self._guarded(self.is_first(), read)
 
     def _shared(self, size):

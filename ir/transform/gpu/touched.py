@@ -22,13 +22,15 @@ from .threads import AXES, WARP
 
 POINTS = 1 << 22  # of threads and iterations that are looked at, at most
 MOST_POINTS = 1 << 17  # with loops that guards alone are about
+SAMPLE = 37  # what a dimension may well be
 MOST_VALUES = 64  # of a variable that both accesses have in common but that does not cancel out
 NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
 
 @dataclass(frozen=True)
 class Access:
-    """A load, a store, or the arrival of what was copied asynchronously ("read", "write", "arrive").
+    """A load, a store, the start of an asynchronous copy, whose values nobody sees yet, or their arrival ("read",
+    "write", "start", "arrive").
 
     indices: in terms of the block's thread variables and the variables of `ranges`; None where it is not known what is
     touched. ranges: {Var: Range} of the serial loops around and of lanes. guards: conditions around. axes: {thread
@@ -55,7 +57,7 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     threads: the block's Threads. an: an Analyzer that knows outer loops. later: the loop of which `then` is in the next
     iteration (or in any later one, with any_later); None when both are in the same iteration of the loops around both.
     """
-    if threads.count == 1 or then.kind == "arrive" or first.kind == then.kind == "read":
+    if threads.count == 1 or then.kind == "arrive" or first.kind in ("read", "start") and then.kind == "read":
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
         return IN_BLOCK
@@ -105,7 +107,8 @@ def _elements(first, then, threads, an, later, any_later):
     if later is not None and not any_later:
         following = {later.loop_var: later.loop_var + 1}
         indices[1] = tuple(i if i is None else substitute(i, following) for i in indices[1])
-        sides[1].guards = substitute(sides[1].guards, following)
+        end = later.min + later.extent  # of the loop, before which the next iteration is
+        sides[1].guards = (*substitute(sides[1].guards, following), later.loop_var + 1 < end)
     pairs, enumerated = [], {}
     for pair in zip(*indices):
         if any(i is None for i in pair):
@@ -122,10 +125,13 @@ def _elements(first, then, threads, an, later, any_later):
     low = np.minimum(*(keys.min(0) for keys, _ in found))
     high = np.maximum(*(keys.max(0) for keys, _ in found))
     sizes = [int(n) for n in high - low + 1]
-    if prod(sizes) > POINTS:
+    if prod(sizes) >= 1 << 62:
         raise _Unknown
-    flat = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found]
-    ends = [_ends(keys, tid, prod(sizes)) for keys, (_, tid) in zip(flat, found)]
+    flat, size = [np.ravel_multi_index(tuple((keys - low).T), sizes) for keys, _ in found], prod(sizes)
+    if size > POINTS:  # few of which are touched
+        elements, places = np.unique(np.concatenate(flat), return_inverse=True)
+        flat, size = np.split(places, [len(flat[0])]), len(elements)
+    ends = [_ends(keys, tid, size) for keys, (_, tid) in zip(flat, found)]
     both = (ends[0][1] >= 0) & (ends[1][1] >= 0)
     return tuple((low[both], high[both]) for low, high in ends) if both.any() else (None, None)
 
@@ -256,7 +262,7 @@ class _Side:
         found = self.access.axes.get(axis)
         if found is not None:
             return _bounded(found)
-        alone = self.access.kind == "write" and self.access.buffer.scope != "local"
+        alone = self.access.kind in ("write", "start") and self.access.buffer.scope != "local"
         return np.arange(1 if alone else self.threads.extents[axis])
 
 
@@ -336,6 +342,33 @@ def extremes(e, ranges, guards):
         return None
     values = values[runs]
     return (int(values.min()), int(values.max())) if values.size else None
+
+
+def in_several_blocks(access, blocks, ranges, dims):
+    """Whether threads of different blocks certainly touch the same element, if dimensions `dims` are SAMPLE. blocks:
+    the variables of blocks; ranges: {Var: Range} of these and of a block's threads."""
+    if access.indices is None or any(i is None for i in access.indices):
+        return False
+    guards = parts_of(access.guards)
+    used = set(free_vars((access.indices, guards)))
+    if used.isdisjoint(blocks):
+        return True
+    try:
+        sizes = {v: np.int64(SAMPLE) for v in dims}
+        env = {v: value_of(r.min, sizes) + np.arange(int(value_of(r.extent, sizes)))
+               for v, r in {**access.ranges, **ranges}.items() if v in used or v in blocks}
+        env.update((v, np.array([n])) for v, n in sizes.items() if v in used)
+        if not used <= env.keys() or prod(map(len, env.values())) > MOST_POINTS:
+            return False
+        grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
+        values = [value_of(e, grid) for e in (*access.indices, *guards)] + [grid[v] for v in blocks]
+    except _Unknown:
+        return False
+    values = np.broadcast_arrays(*values, *grid.values())
+    runs = np.logical_and.reduce([np.ones(values[0].shape, bool), *values[len(access.indices):][:len(guards)]])
+    keys = np.stack([v[runs] for v in values[:len(access.indices)]], -1)
+    block = np.stack([v[runs] for v in values[len(access.indices) + len(guards):][:len(blocks)]], -1)
+    return len(np.unique(np.concatenate([keys, block], -1), axis=0)) > len(np.unique(keys, axis=0))
 
 
 def parts_of(guards):

@@ -6,18 +6,21 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include "cuda_runtime.h"
 
 namespace emu {
-uint3 thread_idx, block_idx;
-dim3 block_dim, grid_dim;
-unsigned lane, current, live;
-unsigned char *dynamic_shared;
-Policy policy = {UP, 0, false};
+#define BUILTIN __attribute__((section("emu_builtins"))) /* variables that kernels read, seen or not */
+uint3 thread_idx BUILTIN, block_idx BUILTIN;
+dim3 block_dim BUILTIN, grid_dim BUILTIN;
+unsigned lane BUILTIN;
+unsigned char *dynamic_shared BUILTIN;
+int dropped BUILTIN = -1, barrier_site BUILTIN, barrier_line BUILTIN;
+unsigned current, live, progress, block_number;
+Policy policy = {UP, 0, false, false};
 std::vector<Thread> threads;
 std::string failure;
+const Kernel *running;
+const unsigned char *stack_end;
 static jmp_buf scheduler;
-static const Kernel *running;
 static void *const *arguments;
 static const size_t STACK = 256 << 10;
 
@@ -26,12 +29,17 @@ struct Meeting {
     unsigned members = 0, ready = 0, generation = 0;
     unsigned char all[2][32 * SLOT];
     unsigned here[2];
+    Gathering known[2];
     Meeting_kind kind;
 };
 static std::vector<Meeting> warps;
-struct Barrier { unsigned arrived = 0; int count = 0, last = 0; };
+struct Barrier {
+    unsigned arrived = 0;
+    int count = 0, last = 0, site = 0;
+    Gathering known;
+};
 static Barrier whole;
-static std::map<int, Barrier> named;
+static std::map<int, Barrier> named_barriers;
 
 static void enter(unsigned n)
 {
@@ -39,63 +47,95 @@ static void enter(unsigned n)
     const unsigned x = block_dim.x, xy = x * block_dim.y;
     thread_idx.x = n % x, thread_idx.y = n % xy / x, thread_idx.z = n / xy;
     lane = n % 32;
+    if (!running->alone) stack_end = threads[n].stack.data() + STACK;
 }
 
-void wait_for(const std::string &what)
+void wait_for(Waits what)
 {
+    check_again();
     threads[current].waits = what;
     if (!_setjmp(threads[current].at)) _longjmp(scheduler, 1);
+}
+void release(Waits what)
+{
+    ++progress;
+    for (Thread &t : threads)
+        if (t.waits.kind == what.kind && t.waits.on == what.on) t.waits.kind = Waits::NOTHING;
+}
+static std::string told(Waits w)
+{
+    const char *const names[] = {"nothing", "__syncthreads", "barrier ", "its warp", "mbarrier "};
+    return names[w.kind]
+           + (w.kind == Waits::NAMED      ? std::to_string(w.on)
+              : w.kind == Waits::MBARRIER ? named((const void *)w.on)
+                                          : "");
 }
 
 void fail(const std::string &what)
 {
-    if (failure.empty()) failure = std::string(running ? running->name : "?") + ": " + what;
+    const std::string text = (running ? running->name : "?") + (": " + what);
+    if (failure.size() < 2000) failure += (failure.empty() ? "" : "\n") + text;
+    fprintf(stderr, "emulator: %s\n", text.c_str());
 }
 
 void trap(const char *what)
 {
-    fail(what);
+    if (failure.empty()) fail(what);
     _longjmp(scheduler, 2);
     abort();
-}
-
-static void release(const std::string &what)
-{
-    for (Thread &t : threads)
-        if (t.waits == what) t.waits.clear();
 }
 
 static void complete_whole()
 {
     if (live && whole.arrived == live) {
         whole.last = whole.count, whole.arrived = 0, whole.count = 0;
-        release("__syncthreads");
+        whole.known.complete();
+        release({Waits::BLOCK, 0});
     }
+}
+
+/* All threads of a block come to the same barrier of the text; one that has ended comes to none. */
+static void check_together()
+{
+    if (!seen) return;
+    if (whole.arrived == 1) whole.site = barrier_site;
+    const std::string line = ", line " + std::to_string(barrier_line);
+    if (whole.site != barrier_site) fault("divergent: threads of a block wait at different barriers" + line, &whole);
+    if (live != threads.size())
+        fault("divergent: threads of a block wait at a barrier that others have passed by" + line, &live);
 }
 
 int sync_block_count(int predicate)
 {
     if (running->alone) trap("a kernel that was taken for one without barriers has one");
-    ++whole.arrived;
+    ++whole.arrived, ++progress;
+    check_together();
     whole.count += predicate != 0;
+    whole.known.give();
     if (whole.arrived == live) complete_whole();
-    else wait_for("__syncthreads");
+    else wait_for({Waits::BLOCK, 0});
+    whole.known.take();
     return whole.last;
 }
 void sync_block() { sync_block_count(0); }
 
-static void arrive(int number, int count)
+static bool arrive(Barrier &b, int number, int count)
 {
-    Barrier &b = named[number];
-    if (++b.arrived == (unsigned)count / 1u) b.arrived = 0, release("barrier " + std::to_string(number));
+    b.known.give();
+    ++progress;
+    if (++b.arrived != (unsigned)count) return false;
+    b.arrived = 0;
+    b.known.complete();
+    release({Waits::NAMED, (uintptr_t)number});
+    return true;
 }
 void sync_named(int number, int count)
 {
-    Barrier &b = named[number];
-    if (b.arrived + 1 == (unsigned)count) arrive(number, count);
-    else ++b.arrived, wait_for("barrier " + std::to_string(number));
+    Barrier &b = named_barriers[number];
+    if (!arrive(b, number, count)) wait_for({Waits::NAMED, (uintptr_t)number});
+    b.known.take();
 }
-void arrive_named(int number, int count) { arrive(number, count); }
+void arrive_named(int number, int count) { arrive(named_barriers[number], number, count); }
 
 static unsigned alive_lanes(unsigned warp)
 {
@@ -106,6 +146,15 @@ static unsigned alive_lanes(unsigned warp)
 }
 unsigned active_mask() { return alive_lanes(current / 32); }
 
+static void complete_warp(Meeting &m, unsigned warp)
+{
+    m.here[m.generation] = m.ready;
+    m.known[m.generation].complete();
+    m.ready = 0, m.generation ^= 1;
+    release({Waits::WARP, warp});
+}
+
+/* Lanes hand one another numbers; only __syncwarp says that memory is in order too. */
 const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Meeting_kind kind, unsigned *here)
 {
     if (running->alone) trap("a kernel that was taken for one whose threads do not meet has threads that do");
@@ -117,15 +166,13 @@ const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Mee
     if (m.kind != kind) trap("lanes of a warp meet in different operations");
     const unsigned generation = m.generation;
     memcpy(m.all[generation] + SLOT * lane, mine, bytes);
-    m.ready |= 1u << lane;
-    const std::string what = "warp " + std::to_string(warp);
+    m.ready |= 1u << lane, ++progress;
+    if (kind == SYNC) m.known[generation].give();
+    else ++threads[current].phase;
     const unsigned needed = mask & alive_lanes(warp);
-    if ((m.ready & needed) == needed) {
-        m.here[generation] = m.ready;
-        m.ready = 0, m.generation ^= 1;
-        release(what);
-    } else
-        wait_for(what);
+    if ((m.ready & needed) == needed) complete_warp(m, warp);
+    else wait_for({Waits::WARP, warp});
+    if (kind == SYNC) m.known[generation].take();
     if (here) *here = m.here[generation];
     return m.all[generation];
 }
@@ -133,27 +180,28 @@ const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Mee
 void pause()
 {
     if (!running->alone) {
-        threads[current].waits.clear();
+        threads[current].waits.kind = Waits::NOTHING;
         if (!_setjmp(threads[current].at)) _longjmp(scheduler, 1);
     }
 }
-long long clock_now() { static long long now; return now += 16; }
-void touch(const void *, size_t, Access, const void *) {}
+long long clock_now()
+{
+    static long long now;
+    return now += 16;
+}
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 static void body()
 {
     running->call(running->at, arguments);
+    check_again();
     threads[current].done = true;
-    --live;
+    --live, ++progress;
+    if (whole.arrived) check_together();
     complete_whole();
     const unsigned warp = current / 32, needed = alive_lanes(warp) & warps[warp].members;
     Meeting &m = warps[warp];
-    if (m.ready && (m.ready & needed) == needed) {  /* the others waited for this lane alone */
-        m.here[m.generation] = m.ready;
-        m.ready = 0, m.generation ^= 1;
-        release("warp " + std::to_string(warp));
-    }
+    if (m.ready && (m.ready & needed) == needed) complete_warp(m, warp); /* the others waited for this lane alone */
     _longjmp(scheduler, 1);
 }
 
@@ -168,83 +216,107 @@ static std::vector<unsigned> order(unsigned count)
     return found;
 }
 
-static void run_fibers(unsigned count)
+static void begin_threads(unsigned count)
 {
     threads.resize(count);
-    warps.assign((count + 31) / 32, Meeting());
-    whole = Barrier(), named.clear(), live = count;
     for (Thread &t : threads) {
-        if (t.stack.size() != STACK) t.stack.resize(STACK);
-        t.started = t.done = false, t.waits.clear(), t.groups.assign(1, {});
+        for (auto *groups : {&t.groups, &t.stores, &t.products})
+            if (groups->size() != 1 || !groups->front().empty()) groups->assign(1, {});
+        t.started = t.done = false, t.waits = {Waits::NOTHING, 0};
+        t.known = t.known_at_fence = nullptr, t.fenced = 0, t.wgmma_fenced = false, t.time = 1, t.own_copies = 0,
+        t.phase = 0, t.visits_phase = 0;
+        std::fill(t.visits.begin(), t.visits.end(), 0);
     }
-    const std::vector<unsigned> turns = order(count);
+}
+
+static void run_on(unsigned n) /* until it waits or ends */
+{
+    Thread &t = threads[n];
+    enter(n);
+    if (t.started) _longjmp(t.at, 1);
+    t.started = true;
+    if (t.stack.size() != STACK) t.stack.resize(STACK), enter(n);
+    getcontext(&t.first);
+    t.first.uc_stack.ss_sp = t.stack.data();
+    t.first.uc_stack.ss_size = STACK;
+    t.first.uc_link = nullptr;
+    makecontext(&t.first, body, 0);
+    setcontext(&t.first);
+}
+
+static void stuck()
+{
+    std::map<std::string, std::pair<std::string, unsigned>> waiting; /* for what: the first thread, how many others */
+    for (unsigned i = 0; i < threads.size(); ++i)
+        if (!threads[i].done) {
+            auto known = waiting.insert({told(threads[i].waits), {thread_name(i), 0}});
+            if (!known.second) ++known.first->second.second;
+        }
+    std::string who;
+    for (auto &w : waiting)
+        who += " " + w.second.first + (w.second.second ? " and " + std::to_string(w.second.second) + " others" : "")
+               + " for " + w.first + ";";
+    fail("deadlock:" + who);
+}
+
+static void run_fibers(unsigned count)
+{
+    static const unsigned PATIENCE = 1000; /* rounds in which threads ran, and nothing came of it */
+    warps.assign((count + 31) / 32, Meeting());
+    whole = Barrier(), named_barriers.clear(), live = count;
+    static std::vector<unsigned> turns;
+    turns = order(count);
+    static unsigned idle;
+    idle = 0;
     while (live) {
         static bool ran;
-        ran = false;
+        static unsigned since;
+        ran = false, since = progress;
         for (volatile unsigned i = 0; i < count; ++i) {
             Thread &t = threads[turns[i]];
-            if (t.done || !t.waits.empty()) continue;
+            if (t.done || t.waits.kind != Waits::NOTHING) continue;
             ran = true;
             const int back = _setjmp(scheduler);
-            if (back == 2) { live = 0; return; }
-            if (back) continue;
-            enter(turns[i]);
-            if (t.started) _longjmp(t.at, 1);
-            t.started = true;
-            getcontext(&t.first);
-            t.first.uc_stack.ss_sp = t.stack.data();
-            t.first.uc_stack.ss_size = STACK;
-            t.first.uc_link = nullptr;
-            makecontext(&t.first, body, 0);
-            setcontext(&t.first);
+            if (back == 2) {
+                live = 0;
+                return;
+            }
+            if (!back) run_on(turns[i]);
+            if (policy.starving && progress != since) break;
         }
-        if (!ran && live) {
-            std::string who;
-            for (unsigned i = 0; i < count && who.size() < 200; ++i)
-                if (!threads[i].done) who += " thread " + std::to_string(i) + " for " + threads[i].waits + ";";
-            fail("deadlock:" + who);
-            return;
+        idle = progress == since ? idle + 1 : 0;
+        if (live && (!ran || idle)) {
+            if (work_left()) idle = 0;
+            else if (!ran || idle > PATIENCE) {
+                stuck();
+                return;
+            }
         }
     }
 }
 
 void run_block(const Kernel *kernel, void *const *args)
 {
-    running = kernel, arguments = args;
+    arguments = args;
+    block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
     const unsigned count = block_dim.x * block_dim.y * block_dim.z;
     memset(kernel->shared, 0xff, (size_t)(kernel->shared_end - kernel->shared));
-    if (!kernel->alone) { run_fibers(count); return; }
-    if (_setjmp(scheduler)) return;
-    const std::vector<unsigned> turns = order(count);
-    for (unsigned n : turns) {
-        enter(n);
-        kernel->call(kernel->at, args);
+    begin_threads(count);
+    if (!kernel->alone) {
+        begin_async();
+        begin_products();
+        run_fibers(count);
+        if (failure.empty()) end_async();
+    } else if (!_setjmp(scheduler)) {
+        stack_end = (const unsigned char *)__builtin_frame_address(0);
+        static std::vector<unsigned> turns;
+        turns = order(count);
+        for (unsigned n : turns) {
+            enter(n);
+            kernel->call(kernel->at, args);
+            check_again();
+        }
     }
+    count_rest();
 }
-}
-
-/* ---- asynchronous copies (runtime_c/cuda/ingot_cuda.h) --------------------------------------------------------- */
-using namespace emu;
-static void copied(void *to, const void *from, int size, int bytes)
-{
-    std::vector<unsigned char> data((size_t)size, 0);
-    if (bytes) memcpy(data.data(), from, (size_t)bytes);
-    if ((uintptr_t)to % (unsigned)size || (bytes && (uintptr_t)from % (unsigned)size)) trap("an asynchronous copy is not aligned");
-    if (!policy.late) { memcpy(to, data.data(), (size_t)size); return; }
-    memset(to, 0xff, (size_t)size);
-    threads[current].groups.back().push_back({to, data});
-}
-void ingot_cp_async4(void *to, const void *from, int bytes) { copied(to, from, 4, bytes); }
-void ingot_cp_async8(void *to, const void *from, int bytes) { copied(to, from, 8, bytes); }
-void ingot_cp_async16(void *to, const void *from, int bytes) { copied(to, from, 16, bytes); }
-void ingot_cp_async_commit(void) { threads[current].groups.emplace_back(); }
-void ingot_cp_async_wait(int pending)
-{
-    auto &groups = threads[current].groups;
-    while ((int)groups.size() - 1 > pending) {
-        for (Copy &c : groups.front()) memcpy(c.to, c.bytes.data(), c.bytes.size());
-        groups.erase(groups.begin());
-    }
-}
-void ingot_barrier_sync(int number, int count) { sync_named(number, count); }
-void ingot_barrier_arrive(int number, int count) { arrive_named(number, count); }
+}  // namespace emu

@@ -174,7 +174,6 @@ def test_functions_of_several_operators(build, arrays, expected):
 @pytest.mark.parametrize("build, error, message", [
     (lambda: op.nn.conv2d(IMAGE, W, data_layout="NHWC"), InferError,
      "nn.conv2d: data_layout 'NHWC' must be NCHW or NCHW{n}c"),
-    (lambda: op.nn.conv2d(IMAGE, W, out_dtype="float16"), InferError, "out_dtype='float16' is not supported"),
     (lambda: op.nn.conv2d(IMAGE, W, stride=1), InferError, "nn.conv2d has no attribute stride; it has data, weight"),
     (lambda: op.nn.conv2d(IMAGE), TypeError, "nn.conv2d needs argument weight"),
     (lambda: op.nn.conv2d(IMAGE, W, strides=1, data=X), TypeError, "nn.conv2d got two values for argument data"),

@@ -92,6 +92,7 @@ EXPRESSIONS = {
         "T.bool(False))", 'T.mma_store("float32", 16, 16, T.address_of(A[i, j]), A.data, 0, i)',
         "T.tvm_fill_fragment(A.data, 16, 16, 16, i, x)", "T.tvm_mma_sync(A.data, 0, A.data, 1, A.data, 2, A.data, 0)",
         "T.tvm_bmma_sync(A.data, 0, A.data, 1, A.data, 2, A.data, 0)",
+        "T.wgmma_sync(A.data, 0, T.address_of(A[i, j]), T.address_of(A[j, i]), 128, 1)",
         'T.tvm_load_matrix_sync(A.data, 16, 16, 16, i, T.address_of(A[i, j]), 8, "row_major")',
         'T.tvm_store_matrix_sync(A.data, 16, 16, 16, i, T.address_of(A[i, j]), 8, "row_major")',
         "T.tvm_warp_shuffle(T.uint32(1), x, i, 32, 32)", "T.tvm_warp_shuffle_up(T.uint32(1), x, i, 32, 32)",
@@ -265,7 +266,9 @@ def test_func_attr_and_values_in_attributes():
 def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
-                 "target", "Ptr"}
+                 "target", "Ptr",
+                 "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
+                 "create_barriers", *(n for n in ROWS if n.startswith("ptx_"))}  # tests/gpu/test_gpu_mma.py
     texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])
     missing = [n for n in ROWS if f"T.{n}(" not in texts and f"T.{n}" not in texts.split() and n not in elsewhere
                and f"T.{n}[" not in texts]

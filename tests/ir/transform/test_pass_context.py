@@ -1,5 +1,7 @@
 """How passes run: names and levels, Sequential, PassContext, instruments, passes made of functions, their errors."""
 import inspect
+import subprocess
+import sys
 
 import pytest
 from tir_cases import CASES, fill_program, matmul_te
@@ -73,7 +75,16 @@ def test_every_pass_of_the_table_is_in_a_pipeline():
     used = {p.name for kind in ("c", "cuda") for p in pipeline_for(Target.get("c") if kind == "c" else kind, Network())}
     used |= {"MakePackedAPI"}  # tvm.build runs that first
     parts = {n for n in TIR if n.startswith(("BF16", "FP16", "FP8"))}
-    assert set(TIR) == used | parts
+    assert set(TIR) == used | parts | {"DefaultGPUSchedule"}  # which scripts ask for
+
+
+def test_settings_are_known_before_a_pass_is():
+    code = ("import ingot as tvm; "
+            "tvm.ir.transform.context.PassContext(config={'tir.UnrollLoop': {'auto_max_step': 16}, 'tir.Simplify': "
+            "{'transitively_prove_inequalities': True}, 'tir.RemoveNoOp': {'use_dataflow_analysis': True}})")
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(ValueError, match="'tir.Simplify': it is a dict with some of .*, not 'prove'"):
+        PassContext(config={"tir.Simplify": {"prove": True}})
 
 
 @pytest.mark.parametrize("call, message", [

@@ -426,6 +426,14 @@ def test_what_may_be_larger_stays():
     assert index.dtype == "int64"
 
 
+def test_no_cast_to_and_fro_is_left():
+    i = Var("i", "int64")
+    func = fill_program(lambda fill: tir.for_(i, 32, IfThenElse(
+        Cast("int32", tir.floormod(i, const(8, "int64"))) < 5, fill(Cast("int64", Cast("int32", i)) * 2))))
+    new = run(T.NarrowDataType(32), func)
+    assert not collect(new.body, Cast) and str(new.body.body.condition) == "i % 8 < 5"
+
+
 def test_narrowing_takes_32_or_64_bits():
     with pytest.raises(ValueError, match="target_bits is 32 or 64, not 16"):
         T.NarrowDataType(16)(IRModule({"main": fill_program(lambda fill: fill(0))}))

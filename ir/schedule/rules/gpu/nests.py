@@ -1,15 +1,21 @@
 """Loop nests as device kernels: which loops threads may share, and how they are bound to blocks and threads."""
 from __future__ import annotations
 
-from ....expr import IntImm
+from math import prod
+
+from ....arith import Analyzer
+from ....expr import IntImm, Range, substitute
 from ....node import collect
-from ....tir.stmt import Block, BlockRealize, SeqStmt
+from ....tir.hints import REDUCE_LANES
+from ....tir.lanes import lanes_of, weak_alignments
+from ....tir.stmt import Block, BlockRealize, BufferStore, SeqStmt
 from ...blocks import uses
 from ...errors import ScheduleError
 from ...independence import require_independent
-from ..blocks import blocks
+from ..blocks import blocks, static
 
 THREADS = 256  # of a block, where nothing asks for another number
+LEAST_BLOCKS = 64  # of threads, that have several neighbours each: with fewer each thread has one
 
 
 def nests(sch):
@@ -79,17 +85,22 @@ def bind_nest(sch, nest, threads=THREADS):
     loops = shared_loops(sch, nest)
     try:
         if loops:
-            bind_flat(sch, loops, threads)
+            bind_flat(sch, loops, threads, nest[0] if len(nest) == 1 else None)
             return
     except ScheduleError as error:
         sch.refused += (f"threads: {error.line}",)
     bind_one(sch, nest)
 
 
-def bind_flat(sch, loops, threads=THREADS):
+def bind_flat(sch, loops, threads=THREADS, block=None):
     """Let the iterations of nested loops run on threads, in blocks of `threads`: of all loops as one, or, where it is
-    not proved that this keeps them apart, as those over symbolic dimensions, each loop on an axis of its own."""
-    if all(isinstance(sch.get(loop).extent, IntImm) for loop in loops) or _allows(_bind_fused, sch, loops, threads):
+    not proved that this keeps them apart, as those over symbolic dimensions, each loop on an axis of its own. block:
+    the only one inside; a thread has as many neighbours as it may move at once."""
+    if all(isinstance(sch.get(loop).extent, IntImm) for loop in loops):
+        count = prod(sch.get(loop).extent.value for loop in loops)
+        lanes = lanes_along(sch, block, loops) if block is not None else 1
+        _bind_fused(sch, loops, threads, lanes if count >= LEAST_BLOCKS * threads * lanes else 1)
+    elif _allows(_bind_fused, sch, loops, threads):
         _bind_fused(sch, loops, threads)
     else:
         _bind_apart(sch, loops, threads)
@@ -103,8 +114,26 @@ def _allows(bind, sch, *args):
     return True
 
 
-def _bind_fused(sch, loops, threads):
+def lanes_along(sch, block, loops):
+    """How many neighbours a block moves at once along nested loops, its innermost ones, as one; 1 for none."""
+    around = sch.get_loops(block)
+    realize = sch.get(around[-1]).body if around else None
+    if not isinstance(realize, BlockRealize) or not isinstance(realize.block.body, BufferStore) or (
+            [sch.get(loop) for loop in around[-len(loops):]] != [sch.get(loop) for loop in loops]):
+        return 1
+    an = Analyzer()
+    for loop in map(sch.get, around):
+        an.bind(loop.loop_var, Range(loop.min, loop.extent))
+    values = {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
+    nested = [(sch.get(loop).loop_var, sch.get(loop).extent) for loop in loops]
+    return lanes_of(substitute(realize.block.body, values), nested, an, weak_alignments(sch.func))
+
+
+def _bind_fused(sch, loops, threads, lanes=1):
     flat = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    if lanes > 1:
+        flat, own = sch.split(flat, [None, lanes])
+        sch.vectorize(own)
     extent = sch.get(flat).extent
     if isinstance(extent, IntImm):
         threads = max(min(threads, extent.value), 1)
@@ -140,11 +169,19 @@ def _is_short(sch, loop):
     return isinstance(extent, IntImm) and 1 < extent.value < 1 << 16
 
 
-def share_loops(sch, loops, threads, axis="threadIdx.x"):
-    """Let so many threads of a block share the iterations of nested loops."""
+def share_loops(sch, loops, threads, axis="threadIdx.x", block=None):
+    """Let so many threads of a block share the iterations of nested loops. block: the only one inside; a thread moves
+    as many neighbours at once as it may."""
     if not loops:
         return
+    lanes = lanes_along(sch, block, loops) if block is not None else 1
     loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    if lanes > 1 and static(sch.get(loop).extent) >= lanes * threads:
+        loop, own = sch.split(loop, [None, lanes])
+        if sch.get(block).init is not None:
+            sch.annotate(own, REDUCE_LANES, 1)
+        else:
+            sch.vectorize(own)
     extent = sch.get(loop).extent
     if isinstance(extent, IntImm) and extent.value <= threads:
         sch.bind(loop, axis)

@@ -13,7 +13,8 @@ from ..blocks import SYMBOLIC, blocks, iter_vars, static
 from .nests import THREADS, bind_flat, keep_own, reduction_loops, serial_reductions, share_loops
 from .stages import gathered, move_stages, reduces, shared_iterators
 
-COLUMNS = 32  # results of a block of threads that make parts of each
+SIZE = 4  # bytes of a term
+COLUMNS = (32, 16, 8)  # results of a block of threads that make parts of each: sectors of memory, or several
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,19 @@ class Points(Kernel):
 
     def candidates(self, target):
         yield Plan(self.rule, "whole")
-        for parts in (4, 8, 16, 32):
-            if self.terms >= 4 * parts and COLUMNS * parts <= target.launch.max_threads:
-                yield Plan(self.rule, "parts", parts=parts)
+        for columns in COLUMNS:
+            for parts in (4, 8, 16, 32, 64):
+                if self.terms >= 4 * parts and columns * parts <= target.launch.max_threads:
+                    yield Plan(self.rule, "parts", parts=parts, block=columns)
 
     def cost(self, plan, target):
-        parts = plan.parts or 1
+        parts, columns = plan.parts or 1, plan.block or THREADS
         joined = (parts > 1) * (parts * target.cost("gpu.shuffle") + 2 * target.cost("gpu.barrier"))
         steps = -(-self.terms // parts) * target.cost("gpu.load") + joined
-        running = target.cost("gpu.processors") * target.cost("gpu.threads")
-        return steps * max(self.results * parts / running, 1)
+        on_each = max(self.results / columns / target.cost("gpu.processors"), 1)  # blocks of a multiprocessor
+        at_once = target.cost("gpu.threads") / (columns * parts)
+        read = on_each * columns * self.terms * SIZE / target.cost("gpu.bytes")
+        return steps * max(on_each / at_once, 1) + read
 
 
 def points(sch, target):
@@ -66,7 +70,7 @@ def _apply(sch, output, plan, target):
     if not all(_is_one_value(sch, block, len(shared)) for block in stages):
         return False
     parts = plan.parts or 1
-    bind_flat(sch, order[:len(shared)], COLUMNS if parts > 1 else THREADS)
+    bind_flat(sch, order[:len(shared)], (plan.block or COLUMNS[0]) if parts > 1 else THREADS)
     if parts > 1:
         for block in stages:
             share_loops(sch, reduction_loops(sch, block), parts, "threadIdx.y")

@@ -68,9 +68,14 @@ def _rows(sch, output):
 def _apply(sch, output, plan, target):
     output = result_of(sch, output)
     shared, loops = shared_iterators(sch, output), loops_of(sch, output)
-    if shared != list(range(len(shared))) or not inline_rest(sch, output, len(sch.get(output).iter_vars)):
+    rest = [k for k in range(len(loops)) if k not in shared]
+    if any(k > min(rest, default=k) and static(sch.get(loops[k]).extent) > 1 for k in shared) or not inline_rest(
+            sch, output, len(sch.get(output).iter_vars)):
         return False
     count = len(shared) if sch.get(output).iter_vars else 1  # a unit loop around a tensor of rank 0
+    if sch.get(output).iter_vars and shared != list(range(count)):  # loops of one iteration lie further in
+        loops = [loops[k] for k in (*shared, *rest)]
+        sch.reorder(*loops)
     row, inner = loops[:count], loops[count:]
     if not row:
         row = [sch.add_unit_loop(loops[0])]
@@ -81,7 +86,7 @@ def _apply(sch, output, plan, target):
         sch.bind(several, "threadIdx.y")
     sch.bind(row, "blockIdx.x")
     for block in stages:
-        share_loops(sch, reduction_loops(sch, block), plan.turn)
-    share_loops(sch, inner or [sch.add_unit_loop(output)], plan.turn)
+        share_loops(sch, reduction_loops(sch, block), plan.turn, block=block)
+    share_loops(sch, inner or [sch.add_unit_loop(output)], plan.turn, block=output)
     keep_own(sch)
     return True

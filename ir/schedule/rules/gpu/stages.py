@@ -55,9 +55,16 @@ def runs_along_rows(sch):
         spatial = {iv.var for iv in block.iter_vars if iv.iter_type == "spatial" and not is_const_int(iv.dom.extent, 1)}
         terms = {iv.var for iv in block.iter_vars if iv.iter_type == "reduce"}
         loads = [load for load in operand_loads(block) if load.indices and uses(load.indices, terms)]
-        if not loads or any(uses(load.indices[-1], spatial) or not uses(load.indices[-1], terms) for load in loads):
+        innermost = [_innermost(load) for load in loads]
+        if not loads or any(uses(index, spatial) or not uses(index, terms) for index in innermost):
             return False
     return True
+
+
+def _innermost(load):
+    """The index along the innermost dimension of more than one element."""
+    found = [i for i, extent in zip(load.indices, load.buffer.shape) if not is_const_int(extent, 1)]
+    return (found or load.indices)[-1]
 
 
 def move_stages(sch, output, loop):

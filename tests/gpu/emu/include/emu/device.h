@@ -33,8 +33,10 @@ extern uint3 thread_idx, block_idx;
 extern dim3 block_dim, grid_dim;
 extern unsigned lane;
 extern unsigned char *dynamic_shared;
-enum Access { READ, WRITE, ATOMIC, VOLATILE_READ, VOLATILE_WRITE, PENDING };  /* PENDING: an asynchronous copy's write */
+enum Access { READ, WRITE, ATOMIC, VOLATILE_READ, VOLATILE_WRITE };
 void touch(const void *at, size_t bytes, Access access, const void *pc);
+bool shared_array(const char *name, const void *at, size_t bytes);
+extern int dropped, barrier_site, barrier_line;     /* the number of a barrier that is left out; of the one that comes */
 void sync_block();                                  /* __syncthreads */
 int sync_block_count(int predicate);                /* how many threads gave a nonzero one */
 void sync_named(int barrier, int threads);          /* bar.sync */
@@ -43,6 +45,9 @@ enum Meeting_kind { SYNC, SHUFFLE, VOTE, MATRIX };
 /* What the lanes of the mask gave, `stride` bytes from one to the next, and in `here` who did. */
 const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Meeting_kind kind, unsigned *here);
 enum { SLOT = 64 };
+/* A product of a warpgroup: d (64 x columns) of tiles a (or of words of it) and b. */
+struct Wgmma { int columns; enum Operand { F16, BF16, TF32, S8 } operand; bool registers; };
+void wgmma(const Wgmma &shape, void *d, uint64_t a, const void *words, uint64_t b, int add, const void *pc);
 unsigned active_mask();
 void pause();                                       /* let others run: in loops that wait for memory */
 [[noreturn]] void trap(const char *what);
@@ -62,6 +67,10 @@ struct Kernel {
     Kernel *next;
     int dynamic_bytes;                                         /* what cudaFuncSetAttribute allowed */
     bool alone;                                                /* its threads do not wait for each other */
+    bool seen;                                                 /* its accesses are */
+    /* Tells name, address and bytes of its arrays in global memory; how many pointers it has. */
+    void (*extents)(void *const *args, void (*tell)(const char *, const void *, size_t));
+    unsigned pointers;
 };
 void add(Kernel *kernel);
 template <unsigned... I> struct Numbers {};
@@ -85,13 +94,27 @@ template <class... P> struct Params<void (*)(P...)> {
 };
 struct Adder { explicit Adder(Kernel *kernel) { add(kernel); } };
 }
-#define EMU_KERNEL(symbol, function, bounds, archs, alone) \
+#ifdef __SANITIZE_THREAD__
+#define EMU_SEEN true
+/* Static shared memory with a guard behind each array. */
+#define EMU_SHARED(section_name, declaration, name) \
+    static __attribute__((section(section_name))) struct __attribute__((aligned(128))) { declaration; unsigned char guard[64]; } emu_of_##name; \
+    auto &name = emu_of_##name.name; \
+    emu::shared_array(#name, &name, sizeof name)
+#else
+#define EMU_SEEN false
+#define EMU_SHARED(section_name, declaration, name) static __attribute__((section(section_name))) declaration
+#endif
+#define EMU_ARGUMENT(...) __VA_ARGS__
+/* A barrier of the text, which has a number. */
+#define EMU_BARRIER(number, call) do if (emu::dropped != number) { emu::barrier_site = number, emu::barrier_line = __LINE__; call; } while (0)
+#define EMU_KERNEL(symbol, function, bounds, archs, alone, extents, pointers) \
     extern unsigned char __start_emu_shared_##symbol[] __attribute__((weak, visibility("hidden"))); \
     extern unsigned char __stop_emu_shared_##symbol[] __attribute__((weak, visibility("hidden"))); \
     static emu::Kernel emu_kernel_##symbol = {(const void *)&function, #function, __start_emu_shared_##symbol, \
         __stop_emu_shared_##symbol, __start_emu_shared, __stop_emu_shared, bounds, archs, \
         emu::Params<decltype(&function)>::count, emu::Params<decltype(&function)>::sizes, \
-        emu::Params<decltype(&function)>::call, nullptr, 48 << 10, alone}; \
+        emu::Params<decltype(&function)>::call, nullptr, 48 << 10, alone, EMU_SEEN, extents, pointers}; \
     static emu::Adder emu_adder_##symbol(&emu_kernel_##symbol);
 extern unsigned char __start_emu_shared[] __attribute__((weak, visibility("hidden")));
 extern unsigned char __stop_emu_shared[] __attribute__((weak, visibility("hidden")));

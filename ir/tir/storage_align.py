@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 from ..expr import const
-from ..tir.hints import DIM_ALIGN
-from .walk import blocks
+from ..node import collect
+from .hints import DIM_ALIGN
+from .stmt import Block
 
 
 def alignments(body):
     """{buffer: {axis: (factor, offset)}} from the annotations of all blocks. Raises ValueError for a malformed one."""
     found = {}
-    for block in blocks(body):
+    for block in collect(body, Block):
         entries = block.annotations.get(DIM_ALIGN, ())
         for entry in entries if isinstance(entries, (tuple, list)) else (entries,):
             try:

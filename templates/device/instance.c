@@ -1,9 +1,9 @@
-    CUDA(cudaStreamCreate(&stream));
-    CUDA(cudaMalloc(&arena, arena_bytes));
+    [[ api.open() ]]
+    [[ api.allocate("arena", "arena_bytes", upper ~ "_ARENA_ALIGN") ]]
 [% for t in inputs + outputs %]
-    CUDA(cudaMalloc((void **)&device.[[ t.name ]], sizeof [[ t.name ]]));
+    [[ api.allocate("device." ~ t.name, "sizeof " ~ t.name, "0") ]]
 [% endfor %]
-    status = [[ name ]]_init(&net, host, sizeof host, arena, arena_bytes, stream);
+    status = [[ name ]]_init(&net, host, sizeof host, arena, arena_bytes, [[ stream_name ]]);
 [% if weights == "file" %]
     FILE *file = fopen("[[ name ]]_weights.bin", "rb");
     void *weights, *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES);
@@ -12,8 +12,10 @@
         return 1;
     }
     fclose(file);
-    CUDA(cudaMalloc(&weights, [[ upper ]]_WEIGHTS_BYTES));
-    CUDA(cudaMemcpy(weights, weights_block, [[ upper ]]_WEIGHTS_BYTES, cudaMemcpyHostToDevice));
+    [[ api.allocate("weights", upper ~ "_WEIGHTS_BYTES", upper ~ "_ARENA_ALIGN") ]]
+    [[ api.upload("weights", "weights_block", upper ~ "_WEIGHTS_BYTES") ]]
+    [[ api.finish() ]]
     free(weights_block);
     if (status == INGOT_OK) status = [[ name ]]_set_weights(net, weights, [[ upper ]]_WEIGHTS_BYTES);
 [% endif %]
+    if (refused(status, net)) return 1;

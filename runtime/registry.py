@@ -1,0 +1,139 @@
+"""Packed functions: functions of Python by name, that scripts look up and that compiled programs call."""
+from __future__ import annotations
+
+import threading
+
+import cffi
+import numpy as np
+
+from ..codegen.c_types import C_TYPES, dlpack_type
+from ..ir.dtype import DataType
+from .ndarray import NDArray
+from .packed import FFI, INT, TENSOR
+
+_FUNCTIONS = {}  # name -> function
+
+
+class PackedCallError(RuntimeError):
+    """A program calls a packed function that is not registered, or one that gives what does not fit."""
+
+
+def register_func(func_name, f=None, override=False):
+    """Register a function under a name; a decorator without `f`. Compiled programs call it with NDArrays, which share
+    their memory, and numbers. Raises ValueError for a name that is taken, unless `override`."""
+    if callable(func_name):
+        func_name, f = func_name.__name__, func_name
+    if not isinstance(func_name, str):
+        raise TypeError(f"a packed function is registered by its name, not by a {type(func_name).__name__}")
+
+    def register(function):
+        if not callable(function):
+            raise TypeError(f"the packed function {func_name} must be a function, not a {type(function).__name__}")
+        if func_name in _FUNCTIONS and not override:
+            raise ValueError(f"Global PackedFunc {func_name} is already registered; override=True replaces it")
+        _FUNCTIONS[func_name] = function
+        return function
+
+    return register if f is None else register(f)
+
+
+def get_global_func(name, allow_missing=False):
+    """The function registered under a name; None, or ValueError, where there is none."""
+    if name not in _FUNCTIONS and not allow_missing:
+        raise ValueError(f"Cannot find global function {name}")
+    return _FUNCTIONS.get(name)
+
+
+def list_global_func_names():
+    """The names of all registered functions."""
+    return sorted(_FUNCTIONS)
+
+
+def remove_global_func(name):
+    """Forget a function. Raises ValueError where there is none."""
+    get_global_func(name)
+    del _FUNCTIONS[name]
+
+
+# ------------------------------------------------------------ calls of compiled programs
+
+HOOKS = "packed_hooks"  # the file of C, beside a program's own, by which its packed functions are Python's
+
+
+def hooks_source(packed):
+    """C in which each of the Packed functions calls Python, through a pointer that Calls sets."""
+    functions = "".join(f"\n{p.declaration}\n{{\n    ingot_packed_hook({n}, args, n_args);\n}}\n"
+                        for n, p in enumerate(packed))
+    declared = "".join(f"{p.declaration};\n" for p in packed)
+    return ('#include "ingot_module.h"\n\n'
+            "extern void (*ingot_packed_hook)(int32_t which, const ingot_arg *args, int32_t n_args);\n"
+            "void (*ingot_packed_hook)(int32_t which, const ingot_arg *args, int32_t n_args);\n"
+            f"{declared}{functions}")
+
+
+class Calls:
+    """What a loaded program calls: its hook, and the first exception of a function, which the run cannot raise."""
+
+    def __init__(self, packed, path):
+        """packed: the Packed functions, in the order of hooks_source. path: the shared library, loaded already."""
+        self._packed, self._failed = packed, None
+        self._lock = threading.Lock()
+        self._callback = FFI.callback("void(int32_t, const ingot_arg *, int32_t)", self._call)
+        self._library = _HOOKS.dlopen(str(path))
+        self._library.ingot_packed_hook = _HOOKS.cast("void *", int(FFI.cast("uintptr_t", self._callback)))
+
+    def raise_failure(self):
+        """Raise what a function raised since the last time."""
+        with self._lock:
+            failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def _call(self, which, args, count):
+        if self._failed is not None:
+            return
+        try:
+            packed = self._packed[which]
+            function = _FUNCTIONS.get(packed.name)
+            if function is None:
+                raise PackedCallError(f"the program calls the packed function {packed.name!r}, which is not registered: "
+                                      f'register it with register_func("{packed.name}", f)')
+            values = [_value(args[n]) for n in range(count)]
+            if not packed.results:
+                function(*values)
+                return
+            given = function(*values[:count - packed.results])
+            _store(packed, given, values[count - packed.results:])
+        except BaseException as error:  # C cannot raise it
+            with self._lock:
+                self._failed = self._failed or error
+
+
+def _store(packed, given, outputs):
+    """Copy what a function returned into the tensors that the program has for it."""
+    given = given if isinstance(given, (list, tuple)) else (given,)
+    if len(given) != len(outputs):
+        raise PackedCallError(f"the packed function {packed.name!r} returned {len(given)} values, the program declares "
+                              f"{len(outputs)}")
+    for value, output in zip(given, outputs):
+        array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+        if array.shape != output.shape or array.dtype != output.numpy().dtype:
+            raise PackedCallError(f"the packed function {packed.name!r} returned {array.dtype}{list(array.shape)}, the "
+                                  f"program declares {output.dtype}{list(output.shape)}")
+        output.copyfrom(array)
+
+
+def _value(arg):
+    """What Python gets for an argument."""
+    if arg.kind != TENSOR:
+        return int(arg.value.integer) if arg.kind == INT else float(arg.value.real)
+    t = arg.value.tensor
+    shape, dtype = [t.shape[n] for n in range(t.ndim)], _DTYPES[t.type.code, t.type.bits]
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    memory = np.frombuffer(FFI.buffer(t.data, size), dtype) if size else np.zeros(0, dtype)
+    return NDArray(memory.reshape(shape))
+
+
+_DTYPES = {dlpack_type(DataType(name)): DataType(name).numpy for name in C_TYPES}
+_HOOKS = cffi.FFI()
+_HOOKS.cdef("extern void *ingot_packed_hook;")

@@ -1,0 +1,8 @@
+[% for t in inputs + outputs %]
+    [[ api.free("device." ~ t.name) ]]
+[% endfor %]
+[% if weights == "file" %]
+    [[ api.free("weights") ]]
+[% endif %]
+    [[ api.free("arena") ]]
+    [[ api.close() ]]

@@ -1,0 +1,114 @@
+"""Products of 8-bit integers by words of four terms: exact for every mix of signs, for terms and columns that fill no
+word or panel, and for the least and the greatest numbers; on every target that this machine runs."""
+import numpy as np
+import pytest
+from ops_nn_check import call_of, check
+
+import ingot
+from ingot.codegen.toolchain import missing_tools
+from ingot.codegen.toolchains import is_supported_here
+from ingot.ir.op import InferError
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.arithmetic import ARITHMETICS
+from ingot.ir.relax.arithmetic.dot_product import bytes_of, name_of, words_of
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.target import Target
+from ingot.ir.tir.intrinsics import DOTS
+
+MIXES = pytest.mark.parametrize("left, right", DOTS.values(), ids=DOTS)
+TARGETS = ["c", "x86-64-v4-vbmi", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4"]
+
+
+def integers(shape, dtype, seed=0):
+    """Any numbers of the dtype, many of them the least and the greatest."""
+    rng, info = np.random.default_rng(seed), np.iinfo(dtype)
+    values = rng.integers(info.min, info.max + 1, shape)
+    return np.where(rng.random(shape) < 0.3, rng.choice([info.min, info.max], shape), values).astype(dtype)
+
+
+def product_of(build, *infos):
+    """A module whose main is build(op, *inputs)."""
+    bb, inputs = BlockBuilder(), [RelaxVar(f"x{n}", TensorStructInfo(*info)) for n, info in enumerate(infos)]
+    with bb.function("main", inputs):
+        with bb.dataflow():
+            made = build(lambda name, *args, **attrs: bb.emit(call_op(name, *args, **attrs)), *inputs)
+            result = [bb.emit_output(y) for y in made] if isinstance(made, list) else bb.emit_output(made)
+        bb.emit_func_output(result)
+    return bb.get()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("depth, columns, panel", [(4, 8, 8), (7, 5, 8), (1, 1, 4), (64, 33, 16)])
+def test_words_stand_for_the_columns(dtype, depth, columns, panel):
+    w = integers((depth, columns), dtype)
+    words = words_of(w, panel)
+    assert words.dtype == np.int32 and words.shape == (-(-columns // panel), -(-depth // 4), panel)
+    found = bytes_of(words, dtype)
+    np.testing.assert_array_equal(found[:depth, :columns], w)
+    assert not found[depth:].any() and not found[:, columns:].any()
+
+
+@MIXES
+@pytest.mark.parametrize("rows, depth, columns", [((3,), 8, 5), ((2, 3), 12, 16), ((1,), 4, 1)])
+def test_the_operator_is_exact(left, right, rows, depth, columns):
+    x, w = integers((*rows, depth), left), integers((depth, columns), right, 1)
+    name = name_of(left, right)
+    _, result = check("matmul", [x, words_of(w, 8)], 0, arithmetic=name, b_layout="operands", n_size=columns)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
+
+
+def test_what_is_refused():
+    with pytest.raises(InferError, match="must be uint8, not int8"):
+        call_of("matmul", [(3, 8), (1, 2, 8)], {"arithmetic": "dot_u8s8", "b_layout": "operands", "n_size": 8},
+                ["int8", "int32"])
+    most = ARITHMETICS["dot_u8s8"].most // 4 * 4 + 4
+    with pytest.raises(InferError, match="may overflow"):
+        call_of("matmul", [(3, most), (1, most // 4, 8)], {"arithmetic": "dot_u8s8", "b_layout": "operands",
+                                                           "n_size": 8}, ["uint8", "int32"])
+
+
+SIZES = [(1, 3, 5), (13, 70, 50), (7, 64, 64), (40, 33, 130)]  # rows, terms, columns
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled_products(target):
+    """One network of all mixes and sizes."""
+    cpu = Target.get(target)
+    if not is_supported_here(cpu):
+        pytest.skip(f"this machine does not run {target}")
+    if reason := missing_tools(cpu):
+        pytest.skip(reason)
+    cases = [(*size, *mix) for size in SIZES for mix in DOTS.values()]
+    inputs = [integers((rows, depth), left, n) for n, (rows, depth, _, left, _) in enumerate(cases)]
+    weights = [integers((depth, columns), right, -n % 97) for n, (_, depth, columns, _, right) in enumerate(cases)]
+
+    def build(op, *xs):
+        return [op("matmul", x, Constant(w, f"w{n}"), out_dtype="int32") for n, (x, w) in enumerate(zip(xs, weights))]
+
+    mod = product_of(build, *((x.shape, x.dtype.name) for x in inputs))
+    with ingot.compile(mod, target=target, threads="none") as library:
+        for case, result, x, w in zip(cases, library(*inputs), inputs, weights):
+            np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32), err_msg=str(case))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_what_follows_is_made_in_vectors(dtype):
+    """Requantized: the kernel has no loop over numbers."""
+    rng, info = np.random.default_rng(0), np.iinfo(dtype)
+    x, w = integers((20, 36), "uint8"), integers((36, 40), "int8", 1)
+    bias = rng.integers(-1000, 1000, 40).astype(np.int32)
+    scale = rng.uniform(0.0005, 0.003, 40).astype(np.float32)
+
+    def build(op, x):
+        y = op("add", op("matmul", x, Constant(w, "w"), out_dtype="int32"), Constant(bias, "bias"))
+        y = op("round", op("multiply", op("astype", y, dtype="float32"), Constant(scale, "scale")))
+        y = op("add", y, Constant(np.array(3, np.float32), "zero"))
+        return op("astype", op("clip", y, min=float(info.min), max=float(info.max)), dtype=dtype)
+
+    mod = product_of(build, ((20, 36), "uint8"))
+    total = x.astype(np.int32) @ w.astype(np.int32) + bias
+    expected = np.clip(np.rint(total.astype(np.float32) * scale) + 3, info.min, info.max).astype(dtype)
+    with ingot.compile(mod, target="host", threads="none") as library:
+        np.testing.assert_array_equal(library(x), expected)
+    text = ingot.inspect_stage(mod, "c", target="x86-64-v4", threads="none")
+    assert f"i32x16_store_{'u8' if dtype == 'uint8' else 'i8'}(" in text

@@ -1,0 +1,36 @@
+"""RemoveNoOp: stores, loops, branches and variables that do nothing."""
+import pytest
+
+import ingot as tvm
+from ingot.ir.node import structural_equal
+from ingot.ir.script.functions import from_source
+from ingot.tir.transform import RemoveNoOp
+
+HEAD = "@T.prim_func\ndef main(A: T.Buffer((16,), \"int32\"), n: T.int32):\n"
+
+CASES = {
+    "a loop of no iterations": ("for i in range(0):\n    A[i] = 1\nA[2] = 3", "A[2] = 3"),
+    "a store of what is there": ("for i in range(16):\n    A[i] = A[i]\nA[0] = A[1]", "A[0] = A[1]"),
+    "a variable that nothing uses": ("x: T.int32 = n + 1\nA[0] = n", "A[0] = n"),
+    "a variable that something uses": ("x: T.int32 = n + 1\nA[0] = x", "x: T.int32 = n + 1\nA[0] = x"),
+    "what a value does stays": ('x: T.int32 = T.call_extern("int32", "f")\nA[0] = n',
+                                'T.evaluate(T.call_extern("int32", "f"))\nA[0] = n'),
+    "a branch of which only the other case is left": (
+        "if n < 8:\n    A[0] = A[0]\nelse:\n    A[1] = 2", "if not n < 8:\n    A[1] = 2"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_does_nothing_goes(name):
+    before, after = (from_source(HEAD + "\n".join("    " + line for line in text.splitlines())) for text in CASES[name])
+    done = RemoveNoOp()(tvm.IRModule({"main": before}))["main"]
+    assert structural_equal(done, after), done.script()
+
+
+def test_a_pointer_in_a_builder():
+    ib = tvm.tir.ir_builder.create()
+    p = ib.pointer("float32", name="p")
+    with ib.for_range(0, 4) as i:
+        p[i] = p[i] + 1.0
+    text = str(ib.get())
+    assert "p[i] = p[i] + T.float32(1.0)" in text
