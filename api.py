@@ -47,7 +47,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
     module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
-    target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
+    target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c",
+    "cuda-sm_80", "opencl".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
     weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
