@@ -171,7 +171,7 @@ def test_every_file_of_a_folder_is_listed(workplace):
 
 def test_options_and_commands_exist(capsys):
     known = set()
-    for command in ("compile", "run", "verify", "bench", "inspect"):
+    for command in ("compile", "run", "verify", "bench", "inspect", "quantize"):
         with pytest.raises(SystemExit):
             cli.build_parser().parse_args([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))

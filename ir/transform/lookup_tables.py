@@ -7,18 +7,18 @@ from .. import op as op_table
 from ..node import structural_equal
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops.lookup import SIZE, least
 from ..relax.ops.qnn import BYTES
 from .graph import GraphRewriter, is_operator, on_main
 
-LOOKUP = "qnn.lookup"
+LOOKUP = "lookup"
 MAPS = ("elementwise", "broadcast")
+SIZE = 256
 
 
 @on_main
 def lookup_tables(func):
     """Requires folded constants. Ensures that what elementwise operators make of the 8-bit integers of one tensor, of
-    numbers, and of nothing else, in 8-bit integers again, is qnn.lookup in a table: computed now, by the operators'
+    numbers, and of nothing else, in 8-bit integers again, is lookup in a table: computed now, by the operators'
     reference. Where it is what it is made of, nothing is looked up: a pair of QuantizeLinear and DequantizeLinear goes.
     """
     return _LookupTables().run(func)
@@ -26,8 +26,6 @@ def lookup_tables(func):
 
 class _LookupTables(GraphRewriter):
     def call(self, binding, call):
-        if call.op == "take":
-            return self._taken(call) or call
         if call.op != "astype" or str(call.struct_info.dtype) not in BYTES:
             return call
         source = self._source(call, call.struct_info, {})
@@ -80,20 +78,10 @@ class _LookupTables(GraphRewriter):
             known[id(value)] = op_table.get(made.op).evaluate([self._value(a, known) for a in made.args], made.attrs)
         return known[id(value)]
 
-    def _taken(self, call):
-        """take of a table by bytes, made integers from 0 on, as frontends have it."""
-        table, place = call.args
-        if not isinstance(table, Constant) or table.data.shape != (SIZE,) or call.attrs["axis"]:
-            return None
-        less = self.producer(place, "subtract")
-        cast = self.producer(less.args[0] if less else place, "astype")
-        source = cast and cast.args[0]
-        if source is None or str(source.struct_info.dtype) not in BYTES:
-            return None
-        shift = less.args[1] if less else Constant(np.zeros((), np.int32))
-        fits = isinstance(shift, Constant) and shift.data.size == 1 and (
-            int(shift.data.reshape(())) == least(source.struct_info.dtype))
-        return self._lookup(source, table.data) if fits else None
+
+def least(dtype):
+    """The number that the first element of a table is of."""
+    return -128 if dtype == "int8" else 0
 
 
 def _is_source(value, info):

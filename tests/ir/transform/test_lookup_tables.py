@@ -32,7 +32,7 @@ def test_an_activation(dtype, to):
     y = quantized(g, g.op("multiply", d, g.op("sigmoid", d)), 0.03, 5, to)
     mod, x = g.module(y), (ALL - (128 if dtype == "int8" else 0)).astype(dtype)
     made = lookup_tables(mod)
-    assert ops(made) == ["qnn.lookup"]
+    assert ops(made) == ["lookup"]
     np.testing.assert_array_equal(execute(made, x)[0], execute(mod, x)[0])
 
 
@@ -43,7 +43,7 @@ def test_one_after_the_other_are_one():
         y = quantized(g, g.op(function, dequantized(g, y, 0.01, 128)), 0.005, 100, "uint8")
     mod, x = g.module(y), ALL.astype(np.uint8)
     made = lookup_tables(mod)
-    assert ops(made) == ["qnn.lookup"]
+    assert ops(made) == ["lookup"]
     np.testing.assert_array_equal(execute(made, x)[0], execute(mod, x)[0])
 
 
@@ -65,4 +65,4 @@ def test_what_depends_on_more_than_bytes_stays(other):
     else:
         d = g.op("permute_dims", d, axes=(1, 0))
     mod = g.module(quantized(g, d, 0.05, 3, "uint8"))
-    assert "qnn.lookup" not in ops(lookup_tables(mod))
+    assert "lookup" not in ops(lookup_tables(mod))
