@@ -42,7 +42,7 @@ def _is_program(model):
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None, dtype="float32"):
+            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
@@ -53,6 +53,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
+    requantize: "float" scales sums of quantized tensors as onnxruntime does, bit by bit; "fixed" as CMSIS-NN, by an
+    integer and a shift, without a float (ir/relax/ops/requantize.py has the roundings).
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
@@ -75,7 +77,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     if _is_program(model):
         return build(model, target=target)
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy, byte_order, dtype)
+                            accuracy, byte_order, dtype, requantize)
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:

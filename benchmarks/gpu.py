@@ -1,4 +1,4 @@
-"""Networks, layers, attention and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile), in one process.
+"""Networks, layers, attention and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile).
 
     python benchmarks/gpu.py                     all that follows but the sweep, and gpu.json with card, clocks, driver
     python benchmarks/gpu.py device              whether the device functions and small networks are right on this card
@@ -6,14 +6,14 @@
     python benchmarks/gpu.py products layers attention networks      these alone, against torch
     python benchmarks/gpu.py sweep               products by every tile, as rows of data
     python benchmarks/gpu.py compiler            registers, spills and occupancy, by nvcc: needs no card
-    python benchmarks/gpu.py --build PART ...    builds all that these need, by nvcc, and runs nothing; what was built is
-                                                 in $INGOT_CACHE_DIR, which can be taken to a card
+    python benchmarks/gpu.py --build PART ...    builds what these need, by nvcc, and runs nothing; what was built is in
+                                                 $INGOT_CACHE_DIR, which can be taken to a card
     python benchmarks/gpu.py --dry-run           compiles all of it to CUDA C, and says what would run
 
 Both sides run as CUDA graphs of some calls, in turns, with the second-level cache overwritten before each; times are
 medians by events, and the ratio, the best of torch's times by Ingot's, comes first: above 1 Ingot is faster. torch runs
-networks as they are, in the layout of cuDNN's fast kernels ("nhwc"), and by torch.compile (--no-compile: it takes minutes);
-attention by each backend of scaled_dot_product_attention. What a machine lacks is skipped, and said.
+networks as they are, in the layout of cuDNN's fast kernels ("nhwc"), and by torch.compile, which takes minutes
+(--no-compile); attention by each backend of scaled_dot_product_attention. What a machine lacks is skipped, and said.
 """
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ import gpu_torch
 from gpu_sweep import rows_of, variants
 
 import ingot
+from ingot.codegen import compile as compilation
 from ingot.codegen.nvcc import INSTALL, find_nvcc
 from ingot.codegen.wgmma import wgmma_header
 from ingot.runtime.cuda_array import CudaError, properties
@@ -43,6 +44,9 @@ CALLS = 20  # in a graph
 PER_SM = {"registers": 65536, "threads": 2048, "blocks": 32, "shared": 166912}
 FLUSH_BYTES = 256 << 20
 TOOLS = ("memcheck", "racecheck", "synccheck")  # of compute-sanitizer
+
+
+MOST_REFERENCE_FLOPS = 10 ** 8  # of what self-tests compare with: the small networks'; others would take minutes
 
 
 class Skipped(Exception):
@@ -111,8 +115,8 @@ def dry(items, target):
     for item in items:
         model = ingot.compile(item.model, target=target).model
         sides = [*gpu_torch.ways(item)]
-        print(f"{len(model.kernels):4} kernels, {item.flops * 1e-9:9.2f} GFLOP  {item.name}; against {', '.join(sides)}",
-              flush=True)
+        print(f"{len(model.kernels):4} kernels, {item.flops * 1e-9:9.2f} GFLOP  {item.name}; "
+              f"against {', '.join(sides)}", flush=True)
         found.append({"item": item.name, "kernels": sorted(model.kernels), "flops": item.flops, "sides": sides})
     return found
 
@@ -340,7 +344,7 @@ def main(argv=None):
     options = parser.parse_args(argv)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    about = None
+    compilation.MOST_REFERENCE_FLOPS, about = MOST_REFERENCE_FLOPS, None
     if not (options.dry_run or options.build):
         try:
             about = card()

@@ -44,7 +44,7 @@ def module_of(torch, nodes, weights, inputs, outputs):
     return torch.fx.GraphModule(root, graph).eval()
 
 
-# ---------------------------------------------------------------- operator -> function (torch, call, operands, attributes)
+# ------------------------------------------------- operator -> function (torch, call, operands, attributes)
 
 def _conv(torch, call, x, w, bias=None, pads=(0, 0, 0, 0), strides=(1, 1), group=1, **_):
     if list(pads[:2]) != list(pads[2:]):

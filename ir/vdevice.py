@@ -1,7 +1,7 @@
 """VDevice: a device that a script names for a tensor."""
 from __future__ import annotations
 
-from .node import node, Node
+from .node import Node, node
 
 
 @node

@@ -100,8 +100,8 @@ class PrimFunc(BaseFunc):
 
 
 def _in_either_order(init):
-    """PrimFunc(params, buffer_map, body, attrs), and TVM's PrimFunc(params, body, ret_type, buffer_map, attrs), in which
-    parameters may be Buffers."""
+    """PrimFunc(params, buffer_map, body, attrs), and TVM's PrimFunc(params, body, ret_type, buffer_map, attrs), in
+    which parameters may be Buffers."""
     @wraps(init)
     def made(self, params, *args, **fields):
         if args and isinstance(args[0], Stmt):

@@ -20,6 +20,7 @@ from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .facts import ENSURED_BY, words
+from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
@@ -297,6 +298,7 @@ RELAX = _rows(
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
+    ("FixedRequantize", _graph, fixed_requantize, "folded constants"),
     ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),

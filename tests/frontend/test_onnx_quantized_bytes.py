@@ -94,3 +94,39 @@ def test_no_floats_around_a_pool():
     other = ingot.from_onnx(between(nodes, np.int8, (0.04, 2), weights))["main"]
     pool = next(b for b in other.bindings if getattr(b.value, "op", "").startswith("nn.max_pool"))
     assert pool.var.struct_info.dtype == "float32"
+
+
+def network():
+    """Two convolutions, a mean of planes and a product, quantized by hand; and the same in floats."""
+    weights = {"w": RNG.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8), "ws": np.float32(0.01), "wz": np.int8(0),
+               "v": RNG.integers(-127, 128, (16, 16, 3, 3)).astype(np.int8), "s": np.float32(0.05), "z": np.int8(3),
+               "axes": ints(2, 3)}
+    floats = [node("DequantizeLinear", "w ws wz", "wd"), node("DequantizeLinear", "v ws wz", "vd")]
+    steps = [("Conv", "{} wd", dict(pads=[1, 1, 1, 1])), ("Conv", "{} vd", {}), ("ReduceMean", "{}", dict(axes=[2, 3]))]
+    quantized, plain, x, y = [], [], "x", "x"
+    for n, (op, inputs, attrs) in enumerate(steps):
+        quantized += [node("QuantizeLinear", f"{x} s z", f"q{n}"), node("DequantizeLinear", f"q{n} s z", f"d{n}"),
+                      node(op, inputs.format(f"d{n}"), f"f{n}", **attrs)]
+        plain.append(node(op, inputs.format(y), f"p{n}", **attrs))
+        x, y = f"f{n}", f"p{n}"
+    quantized.append(node("QuantizeLinear", f"{x} s z", "y"))
+
+    def model(nodes, output, kind):
+        graph = helper.make_graph(
+            [*floats, *nodes], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
+            [helper.make_tensor_value_info(output, kind, None)],
+            [numpy_helper.from_array(np.asarray(a), name) for name, a in weights.items() if name != "axes"])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    return model(quantized, "y", TensorProto.INT8), model(plain, y, TensorProto.FLOAT)
+
+
+def test_sizes_of_a_network_of_bytes():
+    """Weights take a byte each, and activations a quarter of what floats take: the mean reads bytes, too."""
+    quantized, plain = network()
+    assert_equal_to_onnxruntime(quantized, "c")
+    sizes = [(ingot.memory_report(m, target="c", threads="none").total,
+              ingot.compile(m, target="c", threads="none").model.program.weights_bytes) for m in (quantized, plain)]
+    (arena, weights), (floats, _) = sizes
+    assert arena <= floats / 4 + 256
+    assert weights <= 16 * 4 * 9 + 16 * 16 * 9 + 512

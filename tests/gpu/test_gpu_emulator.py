@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 # The body of a kernel over x and y -> bodies with a fault, each with words of the report. Right is to reverse x.
 REVERSED = {
     "s[t] = x[t]; __syncthreads(); y[t] = s[63 - t];": [
-        ("s[t] = x[t]; y[t] = s[63 - t];", ": race: thread (", "reads s + ", "wrote", "kernels.cu:"),
+        ("s[t] = x[t]; y[t] = s[63 - t];", ", block (0, 0, 0): race: thread (", "reads s + ", "wrote", "kernels.cu:"),
         ("s[t] = x[t]; __syncwarp(); y[t] = s[63 - t];", "race"),
         ("s[t] = x[t]; if (t < 40) __syncthreads(); y[t] = s[63 - t];", "divergent"),
         ("s[t] = x[t]; if (t < 32) __syncthreads(); else __syncthreads(); y[t] = s[63 - t];", "divergent"),

@@ -135,7 +135,7 @@ def test_a_permuted_layout_of_shared_memory():
     *_, c = emulated(mod, a, b, np.zeros((64, 32), np.float32), policy="shuffled")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     s.unannotate("B_shared_warp_o", "permuted_layout")
-    with pytest.raises(ValueError, match='B_shared is used in blocks with and without the annotation "permuted_layout"'):
+    with pytest.raises(ValueError, match="B_shared is used in blocks with and without the annotation"):
         tvm.build(s.mod, "cuda-sm_80")
 
 
@@ -201,7 +201,8 @@ def main(A: T.Buffer(({m}, {k}), "{a}"), B: T.Buffer(({n}, {k}), "{b}"), C: T.Bu
             y = T.alloc_buffer(({n} * {k} // 32,), "{b}", scope="local")
             z = T.alloc_buffer(({m} * {n} // 32,), "{c}", scope="local")
             for i in range({m} * {k} // 32):
-                x[i] = A[lane // 4 + i // {w} % ({m} // 8) * 8, lane % 4 * {w} + i % {w} + i // {w} // ({m} // 8) * 4 * {w}]
+                x[i] = A[lane // 4 + i // {w} % ({m} // 8) * 8,
+                         lane % 4 * {w} + i % {w} + i // {w} // ({m} // 8) * 4 * {w}]
             for i in range({n} * {k} // 32):
                 y[i] = B[lane // 4, lane % 4 * {w} + i % {w} + i // {w} * 4 * {w}]
             for i in range({m} * {n} // 32):

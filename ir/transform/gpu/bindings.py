@@ -17,8 +17,8 @@ def unify_thread_binding(func):
 
 
 def on_loops(function):
-    """A pass that knows loops bound to threads alone, for programs that say it by attributes, too: T.launch_thread stays
-    what it is."""
+    """A pass that knows loops bound to threads alone, for programs that say it by attributes, too: T.launch_thread
+    stays what it is."""
     @wraps(function)
     def run(func, *args, **kwargs):
         loops = _Loops()

@@ -28,10 +28,11 @@ class FragmentError(ValueError):
 
 def infer_fragment(func):
     """Requires flat buffers. Ensures that no buffer has a scope "wmma....": each is what a lane has of its fragments,
-    scope "local", and operations on fragments are calls of functions of ingot_fragment.h.
+    scope "local", and operations on fragments are calls of functions of ingot_fragment.h; products of warpgroups are
+    calls of those of ingot_wgmma.h, and are waited for before their sums are stored.
 
-    Raises FragmentError for tiles and dtypes that these do not have, and where a program reads or writes an element of
-    a fragment.
+    Raises FragmentError for tiles and dtypes that these do not have, where a program reads or writes an element of a
+    fragment, and where products are under way when it ends.
     """
     found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
     if not found:

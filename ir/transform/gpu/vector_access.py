@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ...arith import Analyzer
-from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Select, Var, const
+from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Var, const
 from ...node import Mutator, Node, collect, structural_equal
 from ...tir.buffer import decl_buffer
 from ...tir.hints import REDUCE_LANES

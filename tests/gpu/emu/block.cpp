@@ -73,7 +73,9 @@ static std::string told(Waits w)
 
 void fail(const std::string &what)
 {
-    const std::string text = (running ? running->name : "?") + (": " + what);
+    const std::string where = "block (" + std::to_string(block_idx.x) + ", " + std::to_string(block_idx.y) + ", "
+                            + std::to_string(block_idx.z) + ")";
+    const std::string text = (running ? running->name : "?") + (", " + where + ": " + what);
     if (failure.size() < 2000) failure += (failure.empty() ? "" : "\n") + text;
     fprintf(stderr, "emulator: %s\n", text.c_str());
 }
