@@ -21,7 +21,7 @@ from . import tvm as _tvm
 _NAMES = {
     **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_plans",
                      "recorded_schedules", "verify", "MemoryReport"), "api"),
-    **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"),
+    **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"), "quantize": "quantization",
     "DataType": "ir.dtype", "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
 }
 _MODULES = ("ir", "runtime", "script")

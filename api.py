@@ -19,6 +19,7 @@ from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
+from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
@@ -28,22 +29,32 @@ from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
+from .tvm.driver import build
 
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 
+def _is_program(model):
+    """Whether a model is no network, but loops alone."""
+    functions = model.functions.values() if isinstance(model, IRModule) else (model,)
+    return bool(functions) and all(isinstance(f, PrimFunc) for f in functions)
+
+
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None, dtype="float32"):
+            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float"):
     """A network as a callable library.
 
-    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
+    module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c".
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
     weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
+    requantize: "float" scales sums of quantized tensors as onnxruntime does, bit by bit; "fixed" as CMSIS-NN, by an
+    integer and a shift, without a float (ir/relax/ops/requantize.py has the roundings).
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
@@ -63,8 +74,10 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
+    if _is_program(model):
+        return build(model, target=target)
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy, byte_order, dtype)
+                            accuracy, byte_order, dtype, requantize)
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:

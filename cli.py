@@ -1,4 +1,4 @@
-"""The command line: ingot compile | run | verify | bench | inspect. It parses, calls the package and prints."""
+"""The command line: ingot compile | run | verify | bench | inspect | quantize. It parses, calls the package and prints."""
 from __future__ import annotations
 
 import argparse
@@ -45,6 +45,9 @@ EXAMPLES = {
   OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
   ingot bench net.onnx --threads none --profile --top 10
   ingot bench net.onnx --target cortex-m4f     instructions of each kernel, under QEMU""",
+    "quantize": """examples:
+  ingot quantize net.onnx --data calibration.npz -o net_int8.onnx
+  ingot quantize net.onnx --data samples/ -o net_int8.onnx --target cortex-m4f --activations int8 --keep-float 2""",
     "inspect": """examples:
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
@@ -122,6 +125,18 @@ def build_parser():
     which.add_argument("--stage", choices=STAGES, default="relax", help="default: %(default)s")
     sub.add_argument("--kernel", metavar="NAME", help="only this kernel: its name in the C, or that of a model node")
     which.add_argument("--memory", action="store_true", help="per buffer: bytes, life, offset")
+
+    sub = command("quantize", quantize_command, "Write a network of 8-bit integers, and say what it loses and saves.")
+    sub.add_argument("-o", "--output", metavar="Q.onnx", required=True, help="the file to write")
+    sub.add_argument("--data", metavar="DATA", required=True, help="inputs to calibrate on: an .npz of arrays [N, ...] "
+                     "by the names of inputs, or a folder of .npz files of one sample each")
+    sub.add_argument("--keep-float", type=_positive(int), default=0, metavar="N",
+                     help="keep the N nodes float that lose most")
+    sub.add_argument("--activations", choices=("uint8", "int8", "int16"), default="uint8",
+                     help="default: %(default)s")
+    sub.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a node, not one for each "
+                     "output channel")
+    sub.add_argument("--top", type=_positive(int), metavar="N", help="of the layers only the N worst")
     return parser
 
 
@@ -139,6 +154,9 @@ def _add_options(sub):
                      "its name does not say it; weights in a C array are right in both")
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
                      "model is computed in, with sums of float32 (default: %(default)s)")
+    sub.add_argument("--requantize", choices=("float", "fixed"), default="float", help="how sums of quantized tensors "
+                     "are scaled: by floats, as onnxruntime does, or by integers and shifts, as CMSIS-NN does, for cores "
+                     "without floats (default: %(default)s)")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "
@@ -334,6 +352,24 @@ def inspect_command(args, console):
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
+def quantize_command(args, console):
+    from . import quantize
+    with _progress(f"quantizing {args.model}"):
+        report = quantize(args.model, args.data, args.output, keep_float=args.keep_float, activations=args.activations,
+                          per_channel=not args.per_tensor, **_options(args))
+    table = _table("layer", "operator", ">cosine", ">SQNR, dB", ">lost, dB")
+    for layer in report.layers[:args.top]:
+        table.add_row(layer.name, layer.op, f"{layer.cosine:.6f}", f"{layer.sqnr:.1f}", f"{layer.lost:.1f}")
+    console.print(table)
+    costs = _table(f"for {args.target}", ">before", ">after")
+    for row in report.rows():
+        costs.add_row(*row)
+    console.print(costs)
+    kept = f"; kept in float: {', '.join(report.kept)}" if report.kept else ""
+    console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}", highlight=False, markup=False,
+                  soft_wrap=True)
+
+
 def _print_memory(report, console):
     table = _table("buffer", "memory", ">bytes", ">first", ">last", ">offset")
     for row in report.rows:
@@ -354,7 +390,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype}
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype,
+            "requantize": args.requantize}
 
 
 def _accuracy(args):

@@ -1,13 +1,19 @@
-"""Networks, layers and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile), in one process.
+"""Networks, layers, attention and products on a CUDA device against torch (cuBLAS, cuDNN, torch.compile).
 
-    python benchmarks/gpu.py                     all that follows, and gpu.json with the card, clocks and driver
-    python benchmarks/gpu.py device              whether the device functions are right on this card, and its sanitizer
-    python benchmarks/gpu.py products layers     these alone
+    python benchmarks/gpu.py                     all that follows but the sweep, and gpu.json with card, clocks, driver
+    python benchmarks/gpu.py device              whether the device functions and small networks are right on this card
+    python benchmarks/gpu.py sanitizer           the same under compute-sanitizer: memcheck, racecheck, synccheck
+    python benchmarks/gpu.py products layers attention networks      these alone, against torch
+    python benchmarks/gpu.py sweep               products by every tile, as rows of data
     python benchmarks/gpu.py compiler            registers, spills and occupancy, by nvcc: needs no card
+    python benchmarks/gpu.py --build PART ...    builds what these need, by nvcc, and runs nothing; what was built is in
+                                                 $INGOT_CACHE_DIR, which can be taken to a card
+    python benchmarks/gpu.py --dry-run           compiles all of it to CUDA C, and says what would run
 
 Both sides run as CUDA graphs of some calls, in turns, with the second-level cache overwritten before each; times are
-medians by events, and the ratio, torch's time by Ingot's, comes first: above 1 Ingot is faster. Without a card it says
-what the compiler says, and the command to run elsewhere.
+medians by events, and the ratio, the best of torch's times by Ingot's, comes first: above 1 Ingot is faster. torch runs
+networks as they are, in the layout of cuDNN's fast kernels ("nhwc"), and by torch.compile, which takes minutes
+(--no-compile); attention by each backend of scaled_dot_product_attention. What a machine lacks is skipped, and said.
 """
 from __future__ import annotations
 
@@ -19,13 +25,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-from onnx import helper
+import gpu_models
+import gpu_torch
+from gpu_sweep import rows_of, variants
 
 import ingot
+from ingot.codegen import compile as compilation
 from ingot.codegen.nvcc import INSTALL, find_nvcc
 from ingot.codegen.wgmma import wgmma_header
 from ingot.runtime.cuda_array import CudaError, properties
@@ -35,75 +43,14 @@ RUNTIME = Path(ingot.__file__).parent / "runtime_c"
 CALLS = 20  # in a graph
 PER_SM = {"registers": 65536, "threads": 2048, "blocks": 32, "shared": 166912}
 FLUSH_BYTES = 256 << 20
+TOOLS = ("memcheck", "racecheck", "synccheck")  # of compute-sanitizer
 
 
-@dataclass(frozen=True)
-class Item:
-    """What is timed: an ONNX model, numpy's inputs, the same in torch (a function of torch that makes a function of
-    tensors), and the floating-point operations of a call."""
-
-    name: str
-    model: object
-    inputs: tuple
-    torch: object
-    flops: float
+MOST_REFERENCE_FLOPS = 10 ** 8  # of what self-tests compare with: the small networks'; others would take minutes
 
 
-def draw(*shape, dtype=np.float16, seed=0):
-    return (np.random.default_rng(seed).standard_normal(shape) * 0.1).astype(dtype)
-
-
-def model_of(op, inputs, output, **attrs):
-    """An ONNX model of one node. inputs: {name: array}; output: its shape."""
-    elem = helper.np_dtype_to_tensor_dtype(next(iter(inputs.values())).dtype)
-    infos = [helper.make_tensor_value_info(n, elem, a.shape) for n, a in inputs.items()]
-    graph = helper.make_graph([helper.make_node(op, list(inputs), ["y"], **attrs)], op.lower(), infos,
-                              [helper.make_tensor_value_info("y", elem, output)])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-
-
-def products():
-    for size, dtype in ((1024, np.float16), (2048, np.float16), (4096, np.float16), (8192, np.float16),
-                        (1024, np.float32), (4096, np.float32)):
-        yield matmul(size, size, size, dtype)
-    for m in (1, 16, 128):  # of a language model, one token to many
-        yield matmul(m, 4096, 4096, np.float16)
-
-
-def matmul(m, n, k, dtype):
-    a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype, seed=1)
-    return Item(f"matmul {np.dtype(dtype).name} {m}x{n}x{k}", model_of("MatMul", {"a": a, "b": b}, (m, n)), (a, b),
-                lambda torch: torch.matmul, 2.0 * m * n * k)
-
-
-def layers():
-    for batch in (1, 32):
-        for channels, size, filters, kernel, stride in (
-                (64, 56, 64, 3, 1), (256, 56, 64, 1, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1),
-                (512, 7, 512, 3, 1), (3, 224, 64, 7, 2)):
-            yield convolution(batch, channels, size, filters, kernel, stride)
-    x = draw(4096, 1024)
-    yield Item("softmax 4096x1024", model_of("Softmax", {"x": x}, x.shape, axis=-1), (x,),
-               lambda torch: lambda x: torch.softmax(x, -1), 5.0 * x.size)
-    s, b = draw(1024, seed=1), draw(1024, seed=2)
-    norm = model_of("LayerNormalization", {"x": x, "scale": s, "bias": b}, x.shape)
-    yield Item("layernorm 4096x1024", norm, (x, s, b), lambda torch: lambda x, s, b: torch.nn.functional.layer_norm(
-        x, (1024,), s, b), 8.0 * x.size)
-
-
-def convolution(batch, channels, size, filters, kernel, stride):
-    x, w = draw(batch, channels, size, size), draw(filters, channels, kernel, kernel, seed=1)
-    out, pad = (size - 1) // stride + 1, kernel // 2
-    model = model_of("Conv", {"x": x, "w": w}, (batch, filters, out, out), pads=[pad] * 4, strides=[stride] * 2)
-    return Item(f"conv {batch}x{channels}x{size} {filters} of {kernel}x{kernel}/{stride}", model, (x, w),
-                lambda torch: lambda x, w: torch.nn.functional.conv2d(x, w, None, stride, pad),
-                2.0 * batch * filters * out * out * channels * kernel * kernel)
-
-
-def networks(paths):
-    """Networks from ONNX files, in float16; torch runs none of them."""
-    for path in paths:
-        yield Item(Path(path).stem, str(path), (), None, 0.0)
+class Skipped(Exception):
+    """A part that cannot run here; the message says why."""
 
 
 # ---------------------------------------------------------------- what the compiler says
@@ -117,10 +64,11 @@ def occupancy(registers, threads, shared):
 
 
 def ptxas_report(folder, arch):
-    """[{kernel, registers, spills, shared, threads, occupancy}] of the .cu files of a folder."""
+    """[{kernel, registers, spills, shared, threads, occupancy}] of the .cu files of a folder. Raises Skipped."""
     nvcc, rows = find_nvcc(), []
     if nvcc is None:
-        sys.exit(f"no nvcc: {INSTALL}")
+        raise Skipped(f"no nvcc: {INSTALL}")
+    launched = "".join(path.read_text() for path in Path(folder).glob("*.c"))
     for source in sorted(Path(folder).glob("*.cu")):
         done = subprocess.run([nvcc.path, "-std=c++17", f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-o",
                                f"{source}.{arch}.cubin", source.name], cwd=folder, capture_output=True, text=True)
@@ -132,11 +80,18 @@ def ptxas_report(folder, arch):
             number = {key: int((re.search(pattern, part) or [0, 0])[1]) for key, pattern in (
                 ("registers", r"Used (\d+) registers"), ("spills", r"(\d+) bytes spill stores"),
                 ("shared", r"(\d+) bytes smem"))}
+            number["shared"] += dynamic_shared(launched, name)
             bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s*{re.escape(name)}\(", text)
             threads = int(bound[1]) if bound else 256
             rows.append({"kernel": name, "arch": arch, **number, "threads": threads, "serialized": "C75" in part,
                          "occupancy": occupancy(number["registers"], threads, number["shared"])})
     return rows
+
+
+def dynamic_shared(host, kernel):
+    """Bytes of dynamic shared memory of a kernel's launch in the C of the host; 0 where a run computes them."""
+    launch = re.search(rf"\b{re.escape(kernel)}_launch\(ingot_dim3\([^;]*?\),\s*ingot_dim3\([^;]*?\),\s*(\d+),", host)
+    return int(launch[1]) if launch else 0
 
 
 def compiler(items, target, arch):
@@ -154,27 +109,68 @@ def compiler(items, target, arch):
     return found
 
 
-# ---------------------------------------------------------------- on a card
-
-def device(arch):
-    """Whether the device functions are right here, and what compute-sanitizer says of them."""
-    nvcc, sanitizer = find_nvcc(), shutil.which("compute-sanitizer")
-    source = (HERE / "device_test.cu").read_text()
-    names = {f"ingot_wgmma_{name}" for name in re.findall(r"WGMMA\((m64n\w+),", source)}
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "ingot_wgmma.h").write_text(wgmma_header(names))
-        program = Path(folder, "device_test")
-        gencode = f"arch={arch.replace('sm', 'compute')},code={arch}"
-        subprocess.run([nvcc.path, "-std=c++17", "-O2", "-lineinfo", "-gencode", gencode, "-I", RUNTIME / "cuda", "-I",
-                        RUNTIME, "-I", folder, *(f"-L{path}" for path in nvcc.library_folders), "-o", program,
-                        HERE / "device_test.cu"], check=True)
-        found["device_test"] = subprocess.run([program]).returncode
-        for tool in ("memcheck", "racecheck", "synccheck") if sanitizer else ():
-            command = [sanitizer, "--tool", tool, "--error-exitcode", "9", program]
-            found[tool] = subprocess.run(command).returncode
+def dry(items, target):
+    """Compile items to CUDA C; print and return how many kernels each is, and by which plans."""
+    found = []
+    for item in items:
+        model = ingot.compile(item.model, target=target).model
+        sides = [*gpu_torch.ways(item)]
+        print(f"{len(model.kernels):4} kernels, {item.flops * 1e-9:9.2f} GFLOP  {item.name}; "
+              f"against {', '.join(sides)}", flush=True)
+        found.append({"item": item.name, "kernels": sorted(model.kernels), "flops": item.flops, "sides": sides})
     return found
 
+
+# ---------------------------------------------------------------- right or not
+
+def find_sanitizer():
+    """The path of compute-sanitizer: on PATH, or beside nvcc; None where it is not."""
+    nvcc = find_nvcc()
+    beside = nvcc and nvcc.root / "bin" / "compute-sanitizer"
+    return shutil.which("compute-sanitizer") or (str(beside) if beside and beside.exists() else None)
+
+
+def programs(folder, target, arch):
+    """{name: program} that say whether they computed the right numbers: a test of the device functions, and the
+    self-tests of small networks. Raises Skipped without nvcc."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise Skipped(f"no nvcc: {INSTALL}")
+    names = {f"ingot_wgmma_{n}" for n in re.findall(r"WGMMA\((m64n\w+),", (HERE / "device_test.cu").read_text())}
+    Path(folder, "ingot_wgmma.h").write_text(wgmma_header(names))
+    gencode = f"arch={arch.replace('sm', 'compute')},code={arch}"
+    found = {"device functions": Path(folder, "device_test")}
+    subprocess.run([nvcc.path, "-std=c++17", "-O2", "-lineinfo", "-gencode", gencode, "-I", RUNTIME / "cuda", "-I",
+                    RUNTIME, "-I", folder, *(f"-L{path}" for path in nvcc.library_folders), "-o",
+                    found["device functions"], HERE / "device_test.cu"], check=True)
+    for n, item in enumerate(gpu_models.small()):
+        own = Path(folder, f"net{n}")
+        ingot.compile(item.model, target=target, name=f"net{n}").export(own)
+        subprocess.run(["make", f"NVCC={nvcc.path}", "NVCCFLAGS=-O3 -lineinfo", "selftest"], cwd=own, check=True,
+                       stdout=subprocess.DEVNULL)
+        found[item.name] = own / "selftest"
+    return found
+
+
+def right(target, arch, tools=("",)):
+    """{name: {tool: exit code}} of the programs, each by itself ("") or under tools of compute-sanitizer."""
+    sanitizer, found = find_sanitizer(), {}
+    if any(tools) and sanitizer is None:
+        raise Skipped("no compute-sanitizer: it is a part of CUDA's toolkit, and of pip's nvidia-cuda-sanitizer-api")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, program in programs(folder, target, arch).items():
+            found[name] = {}
+            for tool in tools:
+                under = [sanitizer, "--tool", tool, "--error-exitcode", "9"] if tool else []
+                done = subprocess.run([*under, program], cwd=Path(program).parent, capture_output=True, text=True)
+                found[name][tool] = done.returncode
+                print(f"{'ok' if done.returncode == 0 else 'WRONG':5} {tool or 'run':9} {name}")
+                if done.returncode:
+                    print(done.stdout[-2000:], done.stderr[-2000:])
+    return found
+
+
+# ---------------------------------------------------------------- how fast
 
 class Graph:
     """CALLS calls of a function of a stream's address as a CUDA graph; seconds(): of one call, on the device."""
@@ -182,6 +178,7 @@ class Graph:
     def __init__(self, torch, call, flush):
         self.torch, self.flush, self.graph = torch, flush, torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
                 call(stream.cuda_stream)
@@ -200,35 +197,98 @@ class Graph:
         return start.elapsed_time(stop) * 1e-3 / CALLS
 
 
-def compare(items, target, repeats):
-    """Time items side by side, print and return the rows."""
-    import torch  # noqa: PLC0415 - only where there is a card
-
-    flush, rows = torch.empty(FLUSH_BYTES // 4, device="cuda"), []
-    print(f"{'ratio':>6} {'ingot':>10} {'torch':>10} {'TFLOP/s':>8} {'error':>8}")
-    for item in items:
-        lib = ingot.compile(item.model, target=target)
-        inputs = item.inputs or tuple(draw(*t.shape, dtype=t.dtype.numpy) for t in lib.inputs)
-        tensors = [torch.from_numpy(a).cuda() for a in inputs]
-        run, outputs = lib.bind(*tensors)
-        sides, error = {"ingot": Graph(torch, run, flush)}, float("nan")
-        if item.torch is not None:
-            function = item.torch(torch)
-            run()
-            wanted, got = function(*tensors).float(), torch.from_numpy(outputs[0].numpy()).cuda().float()
+def sides_of(torch, item, lib, flush, with_compile):
+    """({side: Graph}, {side: why it is not there}, largest difference to torch by torch's largest number)."""
+    tensors = [torch.from_numpy(a).cuda() for a in item.inputs]
+    run, outputs = lib.bind(*tensors)
+    sides, missing, error = {"ingot": Graph(torch, run, flush)}, {}, float("nan")
+    for name, call in gpu_torch.peers(torch, item, tensors, with_compile).items():
+        try:
+            if isinstance(call, Exception):
+                raise call
+            sides[name] = Graph(torch, lambda _, call=call: call(), flush)
+        except Exception as reason:  # noqa: BLE001 - torch's own words
+            missing[name] = str(reason).splitlines()[0]
+            continue
+        if name == "torch":
+            wanted = call().float()
+            got = torch.from_numpy(outputs[0].numpy()).to(wanted.device).float()
             error = float((got - wanted).abs().max() / wanted.abs().max())
-            sides["torch"] = Graph(torch, lambda _, f=function, t=tensors: f(*t), flush)
-        times = {side: [] for side in sides}
-        for _ in range(repeats):
-            for side, graph in sides.items():
-                times[side].append(graph.seconds())
-        ours, theirs = (statistics.median(times[s]) if s in times else float("nan") for s in ("ingot", "torch"))
-        rate = item.flops / ours * 1e-12
-        print(f"{theirs / ours:6.2f} {ours * 1e3:7.4f} ms {theirs * 1e3:7.4f} ms {rate:8.1f} {error:8.1e}  {item.name}")
-        rows.append({"item": item.name, "ratio": theirs / ours, "ingot": ours, "torch": theirs, "tflops": rate,
-                     "error": error, "times": times})
+    return sides, missing, error
+
+
+def medians(sides, repeats):
+    """{side: seconds}, all of them in turns."""
+    times = {side: [] for side in sides}
+    for _ in range(repeats):
+        for side, graph in sides.items():
+            times[side].append(graph.seconds())
+    return {side: statistics.median(some) for side, some in times.items()}
+
+
+def compare(items, target, repeats, with_compile=True):
+    """Time items side by side, print and return the rows."""
+    torch, rows = the_torch(), []
+    with gpu_torch.quiet(torch):
+        flush = torch.empty(FLUSH_BYTES // 4, device="cuda")
+        print(f"{'ratio':>6} {'ingot ms':>9} {'TFLOP/s':>8} {'error':>8}")
+        for item in items:
+            lib = ingot.compile(item.model, target=target)
+            sides, missing, error = sides_of(torch, item, lib, flush, with_compile)
+            times = medians(sides, repeats)
+            ours, theirs = times.pop("ingot"), sorted(times.items(), key=lambda pair: pair[1])
+            ratio = theirs[0][1] / ours if theirs else float("nan")
+            peers = [f"{name} {seconds * 1e3:.4f}" for name, seconds in theirs]
+            peers += [f"{name}: {why}" for name, why in missing.items()]
+            print(f"{ratio:6.2f} {ours * 1e3:9.4f} {item.flops / ours * 1e-12:8.1f} {error:8.1e}  {item.name}; "
+                  f"{'; '.join(peers)}", flush=True)
+            rows.append({"item": item.name, "ratio": ratio, "ingot": ours, **times, "error": error,
+                         "tflops": item.flops / ours * 1e-12, "missing": missing})
+            del sides
+            lib.close()
     return rows
 
+
+def sweep(target, repeats):
+    """Time products by every tile and number of parts; print and return them as rows of data."""
+    torch, timed = the_torch(), []
+    with gpu_torch.quiet(torch):
+        flush = torch.empty(FLUSH_BYTES // 4, device="cuda")
+        for item, plan, lib in variants(gpu_models.swept(), target):
+            tensors = [torch.from_numpy(a).cuda() for a in item.inputs]
+            seconds = medians({"": Graph(torch, lib.bind(*tensors)[0], flush)}, repeats)[""]
+            timed.append((item, plan, seconds))
+            lib.close()
+    rows = rows_of(timed)
+    print("\n".join(rows))
+    return rows
+
+
+def the_torch():
+    """The module torch, with a card. Raises Skipped."""
+    try:
+        import torch  # noqa: PLC0415 - only where there is one
+    except ImportError as error:
+        raise Skipped(f"no torch to compare with ({error}): pip install torch") from None
+    if not torch.cuda.is_available():
+        raise Skipped("torch sees no CUDA device")
+    return torch
+
+
+def build(items, target):
+    """Build what items need, by nvcc; returns their names."""
+    if find_nvcc() is None:
+        raise Skipped(f"no nvcc: {INSTALL}")
+    found = []
+    for item in items:
+        with ingot.compile(item.model, target=target) as lib:
+            lib.build()
+        found.append(item.name)
+        print(f"built {item.name}", flush=True)
+    return found
+
+
+# ---------------------------------------------------------------- the command
 
 def card():
     """What the numbers hang on: the card, its clocks and driver."""
@@ -241,39 +301,67 @@ def card():
     return {**found, "nvidia-smi": dict(zip(query.split(","), map(str.strip, said.split(","))))}
 
 
-PARTS = ("device", "products", "layers", "networks", "compiler")
+ITEMS = {"products": gpu_models.products, "layers": gpu_models.layers, "attention": gpu_models.attentions,
+         "networks": gpu_models.networks}
+PARTS = ("device", "sanitizer", *ITEMS, "sweep", "compiler")
+
+
+def steps(options, about, target, arch):
+    """{part: function} of what is to be done. about: of the card, None where there is none."""
+    def items(part):
+        own = ITEMS.get(part, tuple)()
+        return [*own, *(gpu_models.of_file(path) for path in options.network)] if part == "networks" else own
+
+    asked = options.parts or [p for p in PARTS if p not in ("sweep", "compiler")]
+    timed = [p for p in asked if p in ITEMS]
+    if options.dry_run:
+        return {p: lambda p=p: dry(items(p), target) for p in timed or ITEMS}
+    if options.build:
+        made = {p: lambda p=p: build(items(p), target) for p in timed}
+        return made | ({"sweep": lambda: [lib.build() for *_, lib in variants(gpu_models.swept(), target)]}
+                       if "sweep" in asked else {})
+    said = {"compiler": lambda: compiler([i for p in timed or ITEMS for i in items(p)], target, arch)}
+    if about is None:
+        return said
+    found = {"device": partial(right, target, arch), "sanitizer": partial(right, target, arch, TOOLS), **said,
+             "sweep": partial(sweep, target, options.repeats),
+             **{p: lambda p=p: compare(items(p), target, options.repeats, not options.no_compile) for p in ITEMS}}
+    return {p: found[p] for p in asked}
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all but compiler")
+    parser.add_argument("parts", nargs="*", metavar="PART",
+                        help=f"of {', '.join(PARTS)}; default: all but sweep and compiler")
     parser.add_argument("--target", help="default: of the card, cuda-sm_80 without one")
-    parser.add_argument("--network", action="append", default=[], metavar="FILE", help="an ONNX file; may be repeated")
+    parser.add_argument("--network", action="append", default=[], metavar="FILE",
+                        help="an ONNX file, beside ResNet-50 and BERT-base; may be repeated")
     parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
+    parser.add_argument("--dry-run", action="store_true", help="compile to CUDA C, and say what would run")
+    parser.add_argument("--build", action="store_true", help="build by nvcc what would run")
     parser.add_argument("--json", default="gpu.json", help="default: %(default)s")
     options = parser.parse_args(argv)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    parts = options.parts or PARTS[:-1]
-    items = {"products": products, "layers": layers, "networks": lambda: networks(options.network)}
-    try:
-        about = card()
-    except CudaError as error:
-        print(f"{error}\nWith a card: python benchmarks/gpu.py {' '.join(options.parts)}\n")
-        about, parts = None, [p for p in parts if p not in ("device", "compiler")] + ["compiler"]
+    compilation.MOST_REFERENCE_FLOPS, about = MOST_REFERENCE_FLOPS, None
+    if not (options.dry_run or options.build):
+        try:
+            about = card()
+        except CudaError as error:
+            print(f"{error}\nWith a card: python benchmarks/gpu.py {' '.join(options.parts)}\n")
     hopper = about is not None and about["compute_major"] == 9
     target = options.target or ("cuda-sm_90a" if hopper else "cuda-sm_80")
     arch = "sm_90a" if "90" in target else "sm_80"
     found = {"card": about, "target": target}
-    for part in parts:
-        if part == "device":
-            found[part] = device(arch)
-        elif part == "compiler":
-            named = [p for p in parts if p in items] or list(items)
-            found[part] = compiler([item for p in named for item in items[p]()], target, arch)
-        elif about is not None:
-            found[part] = compare(items[part](), target, options.repeats)
-    Path(options.json).write_text(json.dumps(found, indent=1, default=str))
+    for part, step in steps(options, about, target, arch).items():
+        print(f"---- {part}", flush=True)
+        try:
+            found[part] = step()
+        except Skipped as reason:
+            found[part] = {"skipped": str(reason)}
+            print(f"skipped: {reason}")
+        Path(options.json).write_text(json.dumps(found, indent=1, default=str))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from .target import BYTE_ORDERS, Target
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
+REQUANTIZE = ("float", "fixed")  # how sums of integers are scaled to bytes
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -67,15 +68,18 @@ class Options:
     schedules: tuple = ()  # pairs of a kernel and its Record, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
     dtype: str = "float32"
+    requantize: str = "float"
 
     @staticmethod
     def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
+              requantize="float"):
         target = Target.get(target)
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
+                                   ("requantize", requantize, REQUANTIZE),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
@@ -93,7 +97,7 @@ class Options:
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()), stack_limit, dtype)
+                       tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize)
 
     @cached_property
     def machine(self):
@@ -145,7 +149,8 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype)
+    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
+                          options.requantize)
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 

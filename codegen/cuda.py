@@ -23,7 +23,8 @@ CUDA = replace(
              "tma": "ingot_tma.h", "wgmma": "ingot_wgmma.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
     memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8,
-    unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
+    unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None,
+    threads={axis: f"(int){axis}" for axis in AXES},
     barriers={**dict.fromkeys(("shared", "shared.dyn", "global"), "__syncthreads()"), "warp": "__syncwarp()"},
     reserved=frozenset("blockIdx threadIdx blockDim gridDim warpSize half dim3 float2 float3 float4 int2 int3 int4 "
                        "min max abs grid block shared stream arguments".split()), worker="", templates={})

@@ -254,6 +254,13 @@ class Folder:
         """Bytes of the arena beside tensors."""
         return HEADER_BYTES + self.m.arena_threads * self.p.scratch
 
+    def _ram_bytes(self):
+        """Bytes of memory that a network takes in all, of a target without a system; 0 where sizes are symbolic."""
+        if not (self.m.target.freestanding and self.static):
+            return 0
+        tensors = [self._constant_bytes(t) for t in (*self.p.inputs, *self.p.outputs)]
+        return self.arena_bytes + self.m.stack + sum(tensors) if all(tensors) else 0
+
     def _taken(self):
         return {*taken_names(self.name, self.m.kernels), *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
 
@@ -317,7 +324,7 @@ class Folder:
             "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
-            "arena_threads": m.arena_threads, "stack_bytes": m.stack,
+            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
             "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,

@@ -102,6 +102,8 @@ class IRModule(Node):
         """The module with an attribute more, or with all of a dict of them."""
         return with_attr(self, key, value)
 
+    with_attrs = with_attr
+
     def without_attr(self, key):
         return without_attr(self, key)
 

@@ -133,6 +133,12 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_ALIGNED(n) __attribute((aligned(n))) /* glibc defines away the word with underscores behind it */
 #elif defined(_MSC_VER)
 #define INGOT_ALIGNED(n) __declspec(align(n))
+#elif defined(__CC_ARM) /* Keil's compiler up to version 5 */
+#define INGOT_ALIGNED(n) __align(n)
+#elif defined(__IAR_SYSTEMS_ICC__)
+#define INGOT_ALIGNED(n) INGOT_PRAGMA(data_alignment = n)
+#elif defined(__TI_COMPILER_VERSION__)
+#define INGOT_ALIGNED(n) __attribute__((aligned(n)))
 #elif defined(__cplusplus) && __cplusplus >= 201103L
 #define INGOT_ALIGNED(n) alignas(n)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
@@ -156,8 +162,10 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_INLINE static __host__ __device__ __forceinline__
 #elif defined(__GNUC__)
 #define INGOT_INLINE static inline __attribute__((always_inline, unused))
-#elif defined(_MSC_VER)
+#elif defined(_MSC_VER) || defined(__CC_ARM)
 #define INGOT_INLINE static __forceinline
+#elif defined(__IAR_SYSTEMS_ICC__)
+#define INGOT_INLINE INGOT_PRAGMA(inline = forced) static inline
 #else
 #define INGOT_INLINE static inline
 #endif
@@ -175,6 +183,12 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_UNROLL(n) INGOT_PRAGMA(clang loop unroll_count(n))
 #elif defined(__GNUC__)
 #define INGOT_UNROLL(n) INGOT_PRAGMA(GCC unroll n)
+#elif defined(__IAR_SYSTEMS_ICC__)
+#define INGOT_UNROLL(n) INGOT_PRAGMA(unroll = n)
+#elif defined(__CC_ARM)
+#define INGOT_UNROLL(n) INGOT_PRAGMA(unroll(n))
+#elif defined(__TI_COMPILER_VERSION__)
+#define INGOT_UNROLL(n) INGOT_PRAGMA(UNROLL(n))
 #else
 #define INGOT_UNROLL(n)
 #endif

@@ -50,6 +50,10 @@ extern "C" {
 #define [[ upper ]]_STACK_BYTES [[ stack_bytes ]]u
 [% endblock %]
 #define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
+[% if ram_bytes %]
+/* Bytes of memory in all: arena, stack, inputs and outputs. */
+#define [[ upper ]]_RAM_BYTES [[ ram_bytes ]]u
+[% endif %]
 
 /* Elements of each input and output[[ ", of which a run may write fewer" if found else "" ]]. */
 [% for t in inputs + outputs %]

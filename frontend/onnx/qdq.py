@@ -53,6 +53,8 @@ def _integer_node(node, makers, readers, constant):
     if not inner or not _alone(inner, readers):
         return None
     operands = [_conversion(makers.get(name), "DequantizeLinear", constant) for name in inner.proto.input]
+    if inner.proto.op_type in _MOVES and operands and operands[0] is not None:
+        return _moved(node, inner, operands[0], target, constant)
     if None in operands:
         return None
     made = _RULES[inner.proto.op_type](inner, operands, target, constant) if inner.proto.op_type in _RULES else None
@@ -60,6 +62,23 @@ def _integer_node(node, makers, readers, constant):
         return None
     made.name = inner.proto.name
     made.output.append(node.proto.output[0])
+    return Node(made, inner.opset)
+
+
+# Operators that make a tensor of elements of their first input: of bytes, where the scale stays the same.
+_MOVES = frozenset("""DepthToSpace Expand Flatten Gather GatherElements GatherND GlobalMaxPool Identity MaxPool Reshape
+    ReverseSequence Slice SpaceToDepth Squeeze Tile Transpose Unsqueeze""".split())
+
+
+def _moved(node, inner, operand, target, constant):
+    """The operator of bytes for one that moves elements, or takes the largest, between conversions of one scale."""
+    same = _one(constant, operand, target) and all(
+        np.array_equal(constant(a), constant(b)) for a, b in zip(operand.names[1:], target.names[1:]))
+    if not same:
+        return None
+    made = type(inner.proto)()
+    made.CopyFrom(inner.proto)
+    made.input[0], made.output[0] = operand.tensor, node.proto.output[0]
     return Node(made, inner.opset)
 
 

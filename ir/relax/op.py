@@ -47,7 +47,8 @@ _OWN = {
                         "aggregate marks",
     "ml.tree_branches": "x weights table1? table2? count roots features splits children kinds tables aggregate marks",
     "matmul_quantized": "x w scales zeros? b_layout n_size bits plan",
-    "ml.lookup": "x keys values other",
+    "ml.lookup": "x keys values other", "qnn.lookup": "x table",
+    "qnn.requantize": "x multiplier shift",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},

@@ -17,10 +17,11 @@ class DeviceOp:
     dtype: str | None
 
 
-_VOID = ("ptx_commit_group", "ptx_wait_group")
+_VOID = ("ptx_commit_group", "ptx_wait_group", "create_barriers", "ptx_init_barrier_thread_count",
+         "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_cp_async_barrier")
 _HANDLE = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync", "tvm_bmma_sync",
            "wgmma_sync")
-_TYPED = ("ptx_cp_async", "ptx_ldmatrix", "ptx_mma", "mma_store", "mma_fill")
+_TYPED = ("ptx_cp_async", "ptx_cp_async_bulk", "ptx_ldmatrix", "ptx_mma", "ptx_mma_sp", "mma_store", "mma_fill")
 ALLREDUCE = "tir.tvm_thread_allreduce"  # what threads reduce together; its elements are written, not read
 DEVICE_OPS = {row.name: row for row in (
     DeviceOp("tvm_storage_sync", "int32"), DeviceOp("tvm_warp_activemask", "uint32"),

@@ -1,6 +1,8 @@
 """PrimFunc: a function over buffers, the unit that is scheduled, lowered and printed as one C function."""
 from __future__ import annotations
 
+from functools import wraps
+
 from ..dtype import DataType
 from ..expr import Call, Var, const
 from ..module import BaseFunc, with_attr, without_attr
@@ -95,6 +97,24 @@ class PrimFunc(BaseFunc):
     def show(self, style=None, black_format=None, **options):
         """Print the function's script, coloured on a terminal."""
         upper("show")(self.script(**options), style=style)
+
+
+def _in_either_order(init):
+    """PrimFunc(params, buffer_map, body, attrs), and TVM's PrimFunc(params, body, ret_type, buffer_map, attrs), in
+    which parameters may be Buffers."""
+    @wraps(init)
+    def made(self, params, *args, **fields):
+        if args and isinstance(args[0], Stmt):
+            given = dict(zip(("body", "ret_type", "buffer_map", "attrs", "span"), args), **fields)
+            buffer_map = dict(given.get("buffer_map") or {})
+            handles = [Var(p.name, "handle") if isinstance(p, Buffer) else p for p in params]
+            buffer_map.update((h, p) for h, p in zip(handles, params) if isinstance(p, Buffer))
+            return init(self, tuple(handles), buffer_map, given["body"], dict(given.get("attrs") or {}))
+        return init(self, params, *args, **fields)
+    return made
+
+
+PrimFunc.__init__ = _in_either_order(PrimFunc.__init__)
 
 
 def prim_func(params, body, attrs=None, alloc_buffers=()):

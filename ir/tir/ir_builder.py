@@ -37,9 +37,9 @@ class BufferVar:
     def dtype(self):
         return self.buffer.dtype
 
-    @property
     def asobject(self):
-        return self.buffer.data
+        """The Buffer."""
+        return self.buffer
 
     def __getitem__(self, indices):
         return BufferLoad(self.buffer, self._indices(indices))

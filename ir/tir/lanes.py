@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import copysign, gcd, prod
 
 from ..arith import Analyzer
-from ..expr import (And, Call, Cast, FloatImm, IntImm, Ramp, Range, Select, Var, as_expr, cast, const, free_vars,
+from ..expr import (And, Call, Cast, FloatImm, IntImm, Or, Ramp, Range, Select, Var, as_expr, cast, const, free_vars,
                     substitute)
 from ..node import Node, collect
 from .buffer import row_major_strides
@@ -12,20 +12,21 @@ from .stmt import BufferLoad
 from .stored import ATTRIBUTE as STORED
 
 BYTES = (16, 8)  # of one access to the memory of a device
-ALIGN = 16       # bytes that the address of a buffer is a multiple of, where nothing says otherwise:
+ALIGN = 16       # bytes that the address of a buffer is a multiple of, where nothing says otherwise
+SCOPES = ("global", "shared", "shared.dyn", "local")  # whose elements have addresses, in registers too
 ALIGNMENTS = "alignments"  # attribute of a function, {position among its buffers: bytes}
 
 
 def weak_alignments(func):
-    """{id of a buffer: bytes that its address is a multiple of} of the parameters of a function that lie at no multiple
-    of ALIGN; 1 of what is stored in another form than it is computed in, where neighbours are none."""
-    weak = {id(func.buffers[n]): size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
-    return weak | {id(func.buffers[n]): 1 for n, form in enumerate(func.attrs.get(STORED) or ()) if form}
+    """{pointer: bytes that it is a multiple of} of the parameters of a function that lie at no multiple of ALIGN; 1 of
+    what is stored in another form than it is computed in, where neighbours are none."""
+    weak = {func.buffers[n].data: size for n, size in (func.attrs.get(ALIGNMENTS) or {}).items()}
+    return weak | {func.buffers[n].data: 1 for n, form in enumerate(func.attrs.get(STORED) or ()) if form}
 
 
 class Lanes:
     """The iterations start, start + 1, ... of a loop over v, so many. an: an Analyzer that knows what is around; weak:
-    {id of a buffer: bytes that its address is a multiple of}."""
+    as weak_alignments finds it."""
 
     def __init__(self, an, v, start, lanes, weak=None):
         self.an, self.v, self.start, self.lanes, self.weak = an, v, start, lanes, weak or {}
@@ -49,10 +50,9 @@ class Lanes:
         not on a multiple of all of them."""
         buffer = access.buffer
         size = self.lanes * buffer.dtype.bytes
-        if size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8 or (
-                self.weak.get(id(buffer), ALIGN) % size):
+        if buffer.scope not in SCOPES or size not in BYTES or buffer.dtype.is_bool or buffer.dtype.bits % 8:
             return None
-        if any(isinstance(i, Ramp) for i in access.indices):
+        if self.weak.get(buffer.data, ALIGN) % size or any(isinstance(i, Ramp) for i in access.indices):
             return None
         index = flat_index(access)
         base, each = self.at_start(index), self.an.simplify(self.in_lane(index))
@@ -163,6 +163,9 @@ def loads_of(value, conditions=()):
         condition, yes, _ = (value.condition, value.true_value, None) if isinstance(value, Select) else value.args
         yield from loads_of(condition, conditions)
         yield from loads_of(yes, (*conditions, condition))
+    elif isinstance(value, (And, Or)):  # what is behind is asked where the first part leaves that open
+        yield from loads_of(value.a, conditions)
+        yield from loads_of(value.b, (*conditions, value.a)) if isinstance(value, And) else ()
     elif isinstance(value, Node):
         for field in value._fields:
             inner = getattr(value, field)

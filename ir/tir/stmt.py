@@ -147,12 +147,16 @@ class AssertStmt(Stmt):
 
 @node
 class AttrStmt(Stmt):
-    """Attaches `attr_key`: value about `target` to body (pragmas, scopes)."""
+    """Attaches `attr_key`: value about `target` (TVM's `node`) to body (pragmas, scopes)."""
 
     target: object
     attr_key: str
     value: PrimExpr
     body: Stmt
+
+    @property
+    def node(self):
+        return self.target
 
 
 @node

@@ -2,7 +2,7 @@
 
 Every function is a row (or a few) of the operator table, inferred and lowered as the graph operator of the same meaning
 is: te.Tensors in, a te.Tensor out, numbers broadcast, dimensions may be symbolic. The tables say under which name, and
-with which arguments in which order. Schedules (topi.generic, topi.x86) are none: schedule with te or tir.Schedule.
+with which arguments in which order. Schedules of stages (topi.cuda, topi.generic) are tvm.topi's.
 """
 from __future__ import annotations
 

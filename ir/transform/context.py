@@ -108,12 +108,16 @@ class PassContext:
 
     opt_level: Sequential leaves out passes of a higher level. required_pass, disabled_pass: names; required ones run at
     any level, disabled ones in no Sequential. instruments: see instrument.py. config: {"tir.UnrollLoop": {...}}.
+    trace_stack, make_traceable, num_evals, tuning_api_database: kept for scripts that hand them on, without effect.
     """
 
     known = {}  # name -> function that makes the pass, for `required`; the pass table fills it
 
-    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None):
+    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None,
+                 trace_stack=None, make_traceable=None, num_evals=0, tuning_api_database=None):
         self.opt_level = opt_level
+        self.trace_stack, self.make_traceable = list(trace_stack or ()), make_traceable
+        self.num_evals, self._tuning_api_database = num_evals, tuning_api_database
         self.required_pass = _names("required_pass", required_pass)
         self.disabled_pass = _names("disabled_pass", disabled_pass)
         self.instruments = list(instruments or ())
@@ -136,6 +140,9 @@ class PassContext:
         """Whether passes run as they do without a context of one's own."""
         return not (self.instruments or self.config or self.required_pass or self.disabled_pass) and (
             self.opt_level == PassContext().opt_level)
+
+    def get_tuning_api_database(self):
+        return self._tuning_api_database
 
     @staticmethod
     def list_configs():

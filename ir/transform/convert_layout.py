@@ -17,13 +17,14 @@ from .split_phases import split_phases
 
 
 @on_main
-def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS):
+def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS, turned=False):
     """Requires plain layouts. Ensures blocked layouts: 2-D convolutions of some dtypes with constant weights read and
     write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
     it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Transposed ones
     whose phases are better channels are such first (split_phases). Not when lanes is 1.
     shuffle: vectors that take as long as moving an element to its place; 0: transposed ones stay.
+    turned: whether input channels are innermost in blocks of weights, as products of warpgroups read them.
 
     Each operator decides by what its inputs are there as: dense convolutions ask for blocked ones, the rest follows.
     Channels need not lie in order (Image.spots): those of a convolution in groups begin with a block for each group,
@@ -32,7 +33,7 @@ def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS):
     """
     if lanes == 1:
         return func
-    return ConvertLayout(split_phases(func, lanes, shuffle) if shuffle else func, lanes, dtypes).run()
+    return ConvertLayout(split_phases(func, lanes, shuffle) if shuffle else func, lanes, dtypes, turned).run()
 
 
 class ConvertLayout:
@@ -42,8 +43,8 @@ class ConvertLayout:
     Rows (layout_rows.py) see it as `graph`.
     """
 
-    def __init__(self, func, lanes, dtypes):
-        self.dtypes = dtypes
+    def __init__(self, func, lanes, dtypes, turned):
+        self.dtypes, self.turned = dtypes, turned
         self.func, self.lanes, self.layout = func, lanes, f"NCHW{lanes}c"
         self.plain, self.blocked, self.deferred = {id(p): p for p in func.params}, {}, {}
         self.views = {}      # id -> (Image, array of its channels): the deferred values of layout_rows.py

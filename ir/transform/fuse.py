@@ -6,6 +6,7 @@ from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
+from ..relax.ops.qnn import BYTES
 from ..relax.ops.view import factors, same_count
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
 from .one_kernel import is_worth_one_kernel, is_worth_prologue
@@ -61,7 +62,31 @@ class _Grouping:
                 end = post[end]
             if end is not None and self.kinds[start] in MEMBERS:
                 self._try_fuse(start, end)
+        for end, kind in enumerate(self.kinds):
+            if kind == "reduction" and self.target is not None:
+                self._move_tail(end)
         return [m for m in self.members.values() if len(m) > 1]
+
+    def _move_tail(self, end):
+        """Let a reduction read the bytes that a group makes, where what makes wider numbers of them at its end is worth
+        being computed in the reduction's kernel."""
+        data = self._inputs(end)[0]
+        if data is None or self.group[data] == self.group[end] or self.consumers[data] != [end]:
+            return
+        given, tail = self.members[self.group[data]], [data]
+        while not _widens(self.values[tail[-1]]):
+            before = [n for n in self._inputs(tail[-1]) if n in given]
+            if len(before) != 1 or len(self.consumers[before[0]]) != 1:
+                return
+            tail += before
+        rest, joined = [n for n in given if n not in tail], sorted([*tail, *self.members[self.group[end]]])
+        if rest and self._fits(joined):
+            for own in (rest, joined):
+                del self.members[self.group[own[-1]]]
+                self.members[own[-1]] = own
+            for own in (rest, joined):
+                for m in own:
+                    self.group[m] = own[-1]
 
     def _post_dominators(self):
         """Immediate post-dominators (None: the function's end), from last to first by intersecting chains."""
@@ -164,6 +189,11 @@ class _Grouping:
     def _inputs(self, n):
         """The operators whose values operator n reads, as often as it does; None for other values."""
         return [self.number.get(id(v)) for v in leaves(self.values[n])]
+
+
+def _widens(value):
+    """Whether a value is bytes, in a wider type."""
+    return is_operator(value) and value.op == "astype" and str(value.args[0].struct_info.dtype) in BYTES
 
 
 def _kind(value):

@@ -73,7 +73,7 @@ class _Merged:
         results = [self.env[id(v)] for v in func.outputs]
         results = [r for found in results for r in (found if isinstance(found, list) else [found])]
         allocs = [b for b in self.allocs if not any(b is r for r in results)]
-        attrs = {k: v for k, v in func.attrs.items() if k not in PRIMITIVE}
+        attrs = {k: v for k, v in func.attrs.items() if k not in (*PRIMITIVE, "global_symbol")}
         scalars = self._scalars([*params, *results])
         self.func = prim_func([*params, *results, *scalars], seq(*(n for n in nests if n is not None)),
                               {"tir.noalias": True, **attrs}, allocs)

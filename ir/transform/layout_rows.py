@@ -144,11 +144,14 @@ def _dense(graph, call):
 
     def pack(w):
         w = join_groups(w, groups * joined, joined)
-        return (pack_words if dot else pack_weights)(image.spread(w) if groups == 1 and inner == lanes else w, lanes, groups, inner)
+        w = image.spread(w) if groups == 1 and inner == lanes else w
+        w = (pack_words if dot else pack_weights)(w, lanes, groups, inner)
+        return w.swapaxes(-1, -2).copy() if graph.turned else w
 
     packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
-                        out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
+                        out_channels=outputs, kernel_layout=f"OIHW{lanes}o{inner}i" if graph.turned else
+                        f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
                         arithmetic=dot or call.attrs["arithmetic"])
 
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 from math import prod
 from operator import le
 
+from .. import op as op_table
 from ..expr import IntImm, is_const_int
 from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
+from ..relax.ops.qnn import BYTES
 from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles
 from ..schedule.rules.pointwise_depthwise import is_profitable, pair_of
@@ -48,7 +50,9 @@ def is_worth_prologue(target, head, before):
     data, a tile of points at a time, faster than in one of their own, which stores them to be read again. A convolution
     that would take all its points at once asks for the weights of a tile while it uses those of another, but not if its
     data are so made. Or one by inner products or split integers, or an average pool, which reads each of its data
-    once."""
+    once; or, without vectors, any reduction of what is dequantized."""
+    if target.lanes == 1 and op_table.get(head.op).kind == "reduction":
+        return _widens_bytes(before)
     if head.op == "nn.avg_pool2d":
         return _reads_once(target, head)
     if head.op == POINTWISE:  # by arithmetics that look at their data several times, to divide them
@@ -64,6 +68,13 @@ def is_worth_prologue(target, head, before):
         return False
     saved = shape.input_bytes / target.cost("beyond_l2_read" if shape.input_bytes > target.l2_bytes else "l2_read")
     return choose(shape, target).block < shape.height or shape.weight_bytes / target.cost("beyond_l2_read") < saved
+
+
+def _widens_bytes(before):
+    """Whether cheap operators make floats of bytes: of four times as much memory."""
+    casts = [call for call in before if call.op == "astype"]
+    return all(call.op in CHEAP for call in before if call.op != "astype") and len(casts) == 1 and (
+        str(casts[0].args[0].struct_info.dtype) in BYTES)
 
 
 def _reads_once(target, pool):

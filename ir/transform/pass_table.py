@@ -20,6 +20,7 @@ from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .facts import ENSURED_BY, words
+from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
@@ -28,7 +29,7 @@ from .fuse_attention import fuse_attention
 from .fuse_tir import fuse_tir
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
-from .gpu.bindings import unify_thread_binding
+from .gpu.bindings import on_loops, unify_thread_binding
 from .gpu.default_schedule import default_gpu_schedule
 from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
@@ -52,6 +53,7 @@ from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_fma import lane_indexed_fma
+from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -223,7 +225,7 @@ TIR = _rows(
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),
     ("SplitConditions", _tir, split_conditions, "no blocks"),
-    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
+    ("LowerCrossThreadReduction", _tir, on_loops(lower_cross_thread_reduction), "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _always(
         "use_dataflow_analysis", "max_simplification_steps")}),
@@ -236,9 +238,9 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
-    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
-    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
-    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
+    ("InjectVirtualThread", _tir, on_loops(inject_virtual_thread), "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, on_loops(guard_redundant_stores), "no blocks"),
+    ("ThreadSync", _tir, on_loops(thread_sync), "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
@@ -261,7 +263,7 @@ TIR = _rows(
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
     ("LowerThreadAllreduce", _tir, lower_thread_allreduce, "flat buffers"),
-    ("LowerWarpMemory", _tir, lower_warp_memory, "flat buffers"),
+    ("LowerWarpMemory", _tir, on_loops(lower_warp_memory), "flat buffers"),
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
@@ -280,7 +282,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
-    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
+    ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
@@ -296,6 +298,8 @@ RELAX = _rows(
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
+    ("FixedRequantize", _graph, fixed_requantize, "folded constants"),
+    ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),
     ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),

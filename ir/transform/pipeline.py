@@ -15,7 +15,7 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "QnnCanonicalize", "WidenImages",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize", "LookupTables", "QnnCanonicalize", "WidenImages",
     "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly",
     "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
     "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
@@ -27,22 +27,27 @@ ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys toge
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
 
-def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, dtype="float32"):
+def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, dtype="float32",
+                 requantize="float"):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
-    results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in."""
+    results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in. requantize: "fixed"
+    where sums of integers are scaled in fixed point."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
-    cores = on_gpu and "sm_80" in target.isa
+    cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
     given = {"ChooseConvolution": [target, algorithms, accuracy], "QnnCanonicalize": [target], "KeepQuantized": [target],
              "RemoveIdentities": [target.multiplies_bytes("uint8", "int8", windows=True)],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
-             "ConvertLayout": [CHANNELS, 0, HALVES] if cores else [lanes, target.cost("shuffle")], "ToMixedPrecision": [dtype]}
+             "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
+             "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
+    left_out |= set() if requantize == "fixed" else {"FixedRequantize"}
+    left_out |= set() if target.kind == "c" and lanes == 1 else {"LookupTables"}  # vectors compute what a table holds
     left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
-    left_out |= set() if "sm_90a" in target.isa else {"TransposeWeights"}
+    left_out |= set() if groups else {"TransposeWeights"}
     names = [n for n in names if n not in left_out]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)

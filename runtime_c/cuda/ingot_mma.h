@@ -180,9 +180,17 @@ INGOT_DEVICE void ingot_mma_m16n8k16_s8_s32(int32_t *d, const void *a, const voi
                              : "r"(x[0]), "r"(x[1]), "r"(y[0]),
                                "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])));
 }
+/* Of 8 x 4 and 4 x 8 float64 numbers, one in each lane: a at row g, column t; b at row t, column g; two sums, at row g,
+ * columns 2 t and the next. */
+INGOT_DEVICE void ingot_mma_m8n8k4_f64_f64(double *d, const double *a, const double *b, const double *c)
+{
+    INGOT_SM_80(asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%4, %5};"
+                             : "=d"(d[0]), "=d"(d[1]) : "d"(a[0]), "d"(b[0]), "d"(c[0]), "d"(c[1])));
+}
 
 #else
 
+void ingot_mma_m8n8k4_f64_f64(double *d, const double *a, const double *b, const double *c);
 void ingot_ldmatrix_x1(void *words, const void *row);
 void ingot_ldmatrix_x2(void *words, const void *row);
 void ingot_ldmatrix_x4(void *words, const void *row);

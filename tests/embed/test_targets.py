@@ -1,14 +1,16 @@
 """A network for every target of another machine: its folder's self-test, built as its Makefile says, under QEMU."""
 import re
 
+import numpy as np
 import pytest
+from onnx import helper
 
 import ingot
 from c_folders import STRICT, copy, need, run
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler, missing_tools
 from ingot.codegen.toolchains import TOOLCHAINS
-from networks import load
+from networks import load, make_model
 
 BOARDS = [row.name for row in TOOLCHAINS.values() if row.board]
 CROSS = [row.name for row in TOOLCHAINS.values() if row.runner and not row.board and row.arch != "x86_64"]
@@ -86,6 +88,16 @@ def test_a_library_without_a_system_needs_little():
         ingot.compile(load("conv_net"), target="cortex-m4f", threads="openmp")
 
 
+def test_memory_in_all(exported):
+    folder = exported("conv_net", target="cortex-m4f").folder
+    header = (folder / "conv_net.h").read_text()
+    arena, stack, ram = (int(re.search(rf"CONV_NET_{what}_BYTES (\d+)u", header)[1]) for what in ("ARENA", "STACK", "RAM"))
+    outputs = sum(eval(size) for size in re.findall(r"#define CONV_NET_\w+_SIZE \(([\d* ]+)\)", header))
+    assert ram == arena + stack + 4 * outputs and stack <= 2048
+    assert f"{ram} bytes of RAM" in (folder / "README.md").read_text()
+    assert "RAM_BYTES" not in (exported("conv_net", target="c").folder / "conv_net.h").read_text()
+
+
 def test_weights_of_a_target_with_a_system_stay_a_blob():
     library = ingot.compile(load("conv_net"), target="riscv64-linux-gnu")
     assert (library.model.threads, library.model.weights) == ("openmp", "incbin")
@@ -100,6 +112,23 @@ def test_sums_stay_in_registers(target):
     tiled = [plan for plan in plans.values() if plan.rule in ("columns", "contraction")]
     assert len(tiled) >= 3 and max(plan.tile.accumulators for plan in tiled) > 4
     assert all(plan.tile.accumulators <= row.accumulators for plan in tiled)
+
+
+@pytest.mark.parametrize("name", ["conv_net", "depthwise", "mobile_net"])
+def test_no_vectors_where_lanes_are_one(name):
+    """Registers that hold a window's columns have one float each, whatever the stride."""
+    files = ingot.compile(windows_net() if name == "depthwise" else load(name), target="cortex-m4f").model.files()
+    kernels = "".join(text for file, text in files.items() if file.startswith("kernels_"))
+    assert "_local[" in kernels and not re.search(r"f32x(4|8|16)_", kernels)
+
+
+def windows_net():
+    """Depthwise 3x3 convolutions of stride 1 and 2, whose columns several points of a tile see."""
+    rng = np.random.default_rng(0)
+    nodes = [helper.make_node("Conv", [x, f"w{s}"], [y], group=8, pads=[1] * 4, strides=[s, s])
+             for x, y, s in (("x", "h", 1), ("h", "y", 2))]
+    weights = {f"w{s}": rng.standard_normal((8, 1, 3, 3)).astype(np.float32) for s in (1, 2)}
+    return make_model("windows", nodes, {"x": (np.float32, [1, 8, 12, 12])}, {"y": (np.float32, [1, 8, 6, 6])}, weights)
 
 
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "rv32imc", "c"])

@@ -19,7 +19,9 @@ from ingot.codegen.wgmma import wgmma_calls, wgmma_header
 
 EMU = Path(__file__).parent / "emu"
 HEADERS = Path(__file__).parents[2] / "runtime_c"  # of kernels
-MISSING = next((f"no {tool}" for tool in ("cc", "c++", "ar") if shutil.which(tool) is None), None)
+MISSING = next((f"no {tool}" for tool in ("cc", "c++", "ar", "addr2line") if shutil.which(tool) is None), None) or (
+    None if "Free Software Foundation" in subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout
+    else "c++ is not GCC")
 POLICIES = ("up", "down", "shuffled", "up late", "down late", "starving", "starving down late")
 FLAGS = ("-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-fno-strict-aliasing", "-I", str(EMU / "include"), "-I", str(EMU),
          "-DINGOT_DYNAMIC_SHARED(name)=unsigned char *const name = emu::dynamic_shared")
@@ -28,9 +30,10 @@ SEEN = ("-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-fno-tre
 CACHE = Path(tempfile.gettempdir(), f"ingot-emulator-{os.getuid()}")
 KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\((\d+)\) )?(\w+)\(')
 # A kernel whose text has none of these runs its threads one after the other.
-MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingot_mma|ingot_fragment|cp_async|ingot_m?barrier"
-                   r"|ingot_tma|ingot_wgmma|CAS|atomic")
+MEETS = re.compile(r"__sync|__shfl|ingot_shfl|__ballot|__any|__all|ldmatrix|ingot_mma|ingot_fragment|cp_async"
+                   r"|ingot_m?barrier|ingot_tma|ingot_wgmma|CAS|atomic")
 BARRIER = re.compile(r"(?<![\w:])(__syncthreads|__syncwarp)\(\w*\);")
+WGMMA = re.compile(r"ingot_wgmma_m64n(\d+)k\d+_(\w+?)_(f32|s32)(_ra)?")
 SHARED = re.compile(r"(?<!extern )\b__shared__\s+([^;]+);")
 
 
@@ -56,17 +59,18 @@ def translate(text, name="kernels.cu", first=0, sizes=None):
         body = SHARED.sub(lambda m: _shared(m[1], f"emu_shared_{kernel}"), body)
         parts.append(BARRIER.sub(lambda m: f"EMU_BARRIER({next(numbers)}, {m[0][:-1]});", body))
         extents, count = _extents(text[head.end():], kernel, (sizes or {}).get(kernel, ()))
-        ends += [extents, f'EMU_KERNEL({kernel}, {kernel}, {bounds or 0}, "", {"false" if MEETS.search(own) else "true"}, '
-                 f'emu_extents_{kernel}, {count})']
+        alone = "false" if MEETS.search(own) else "true"
+        ends += [extents, f'EMU_KERNEL({kernel}, {kernel}, {bounds or 0}, "", {alone}, emu_extents_{kernel}, {count})']
     return "".join(parts) + "\n" + "\n".join(ends + [*map(_wgmma, wgmma_calls(text))]) + "\n"
 
 
 def _wgmma(name):
     """The body of a product of a warpgroup."""
-    columns, operand, total, registers = re.fullmatch(r"ingot_wgmma_m64n(\d+)k\d+_(\w+?)_(f32|s32)(_ra)?", name).groups()
+    columns, operand, total, registers = WGMMA.fullmatch(name).groups()
     a, given = ("const void *a", "0, a") if registers else ("uint64_t a", "a, nullptr")
-    return (f"__attribute__((weak)) void {name}({'float' if total == 'f32' else 'int32_t'} *d, {a}, uint64_t b, int add)\n"
-            f"{{\n    const emu::Wgmma shape = {{{columns}, emu::Wgmma::{operand.upper()}, {'true' if registers else 'false'}}};\n"
+    sums, flag = "float" if total == "f32" else "int32_t", "true" if registers else "false"
+    return (f"__attribute__((weak)) void {name}({sums} *d, {a}, uint64_t b, int add)\n"
+            f"{{\n    const emu::Wgmma shape = {{{columns}, emu::Wgmma::{operand.upper()}, {flag}}};\n"
             f"    emu::wgmma(shape, d, {given}, b, add, __builtin_return_address(0));\n}}")
 
 
@@ -100,14 +104,14 @@ def _extents(after, kernel, sizes):
     names = [re.findall(r"\w+", p)[-1] if p.strip() else "" for p in params]
     lines = []
     for n, (name, size) in enumerate(zip(names, sizes)):
-        dims = sorted(set(re.findall(r"[A-Za-z_]\w*(?! *\*\))", size.rpartition(" * ")[0]))) if size else ()
+        dims = sorted(set(re.findall(r"[A-Za-z_]\w*", size.rpartition(" * ")[0]))) if size else ()
         if not size or not set(dims) <= set(names):
             continue
         given = "".join(f"const long long {d} = *({params[names.index(d)].rpartition(d)[0]} *)args[{names.index(d)}]; "
                         for d in dims)
         lines.append(f'    {{ {given}tell("{name}", *(void *const *)args[{n}], (size_t)({size})); }}\n')
-    return (f"static void emu_extents_{kernel}(void *const *args, void (*tell)(const char *, const void *, size_t))\n{{\n"
-            f"    (void)args, (void)tell;\n{''.join(lines)}}}"), sum("*" in p for p in params)
+    head = f"static void emu_extents_{kernel}(void *const *args, void (*tell)(const char *, const void *, size_t))"
+    return f"{head}\n{{\n    (void)args, (void)tell;\n{''.join(lines)}}}", sum("*" in p for p in params)
 
 
 def _until_closed(text):
@@ -138,7 +142,8 @@ def emulator():
     if not (folder / "done").exists():
         made = Path(tempfile.mkdtemp(prefix="emu-", dir=_folder(CACHE)))
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda f: _built(["c++", *FLAGS, "-I", HEADERS / "cuda", "-O2", "-c", f, "-o", made / f"{f.stem}.o"]), sources))
+            list(pool.map(lambda f: _built(["c++", *FLAGS, "-I", HEADERS / "cuda", "-O2", "-c", f, "-o",
+                                            made / f"{f.stem}.o"]), sources))
         (made / "done").touch()
         try:
             made.rename(folder)
@@ -185,8 +190,8 @@ def compile_folder(folder, out, jobs=1, seen=False, sizes=None):
 
 
 def build_cudart(folder):
-    """libcudart.so, the emulator as CUDA's runtime library, in a folder; returns its path. Beside CUDA's functions it has
-    emu_fail_with(code), what calls return from then on, and emu_blocks(), how many blocks of memory are not freed."""
+    """libcudart.so, the emulator as CUDA's runtime library, in a folder; returns its path. Beside CUDA's functions it
+    has emu_fail_with(code), what calls return from then on, and emu_blocks(), how many blocks of memory are left."""
     path = Path(folder, "libcudart.so")
     _built(["c++", "-shared", *emulator(), "-ldl", "-o", path])
     return path
@@ -194,14 +199,16 @@ def build_cudart(folder):
 
 def build_network(folder, out, cudart):
     """The shared library `out` of a generated folder over that one."""
-    _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, f"{out}.objects"), cudart, "-lm", "-o", out])
+    _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, f"{out}.objects"), cudart, "-lm", "-o",
+            out])
     return out
 
 
 def build_library(folder, out):
     """The shared library of a generated folder, with the emulator in it."""
     with tempfile.TemporaryDirectory() as work:
-        _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, work), *emulator(), "-lm", "-ldl", "-o", out])
+        _built(["c++", "-shared", "-Wl,-z,noexecstack", *compile_folder(folder, work), *emulator(), "-lm", "-ldl", "-o",
+                out])
     return out
 
 
@@ -228,7 +235,8 @@ def run_program(program, policy="up", arch=80, cwd=None, **environment):
 def run_folder(folder, policy="up", program="selftest", arch=80, seen=False, sizes=None, **environment):
     """The finished process of the folder's self-test (or "example"), on the emulator."""
     with tempfile.TemporaryDirectory() as work:
-        return run_program(build_program(folder, Path(work, program), program, seen, sizes), policy, arch, **environment)
+        built = build_program(folder, Path(work, program), program, seen, sizes)
+        return run_program(built, policy, arch, **environment)
 
 
 RUNNER = """
@@ -238,8 +246,8 @@ extern "C" int emu_run(const char *name, const unsigned *grid, const unsigned *b
     for (auto &k : known)
         if (!strcmp(k.name, name)) {
             cudaFuncSetAttribute(k.at, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-            return (int)cudaLaunchKernel(k.at, dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), args,
-                                         shared, 0);
+            return (int)cudaLaunchKernel(k.at, dim3(grid[0], grid[1], grid[2]),
+                                         dim3(block[0], block[1], block[2]), args, shared, 0);
         }
     return -1;
 }
@@ -260,7 +268,8 @@ def build_kernels(text, out, seen=False):
     file.write_text(source)
     (file.parent / "ingot_wgmma.h").write_text(wgmma_header(wgmma_calls(text)))
     made = file.with_suffix(".o")
-    _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", HEADERS, "-I", HEADERS / "cuda", "-I", file.parent, "-c", file, "-o", made])
+    _built(["c++", *FLAGS, *(SEEN if seen else ()), "-I", HEADERS, "-I", HEADERS / "cuda", "-I", file.parent,
+            "-c", file, "-o", made])
     _built(["c++", "-shared", made, *emulator(), "-lm", "-ldl", "-o", out])
     return out
 
@@ -271,8 +280,9 @@ def run_library(library, calls, policy="up", **environment):
     arguments names in `arrays`, numpy scalars, or tensor maps: ("map", name of a matrix, (rows, columns) of a tile,
     bytes of its swizzle). Runs in a process of its own."""
     with tempfile.TemporaryDirectory() as work:
-        Path(work, "in").write_bytes(pickle.dumps([
-            (launches, {n: np.ascontiguousarray(a) for n, a in arrays.items()}, drop) for launches, arrays, drop in calls]))
+        dense = [(launches, {n: np.ascontiguousarray(a) for n, a in arrays.items()}, drop)
+                 for launches, arrays, drop in calls]
+        Path(work, "in").write_bytes(pickle.dumps(dense))
         done = _run([sys.executable, "-c", _CHILD, library, work], env={
             **os.environ, "EMU_POLICY": policy, **{k: str(v) for k, v in environment.items()}})
         if done.returncode:

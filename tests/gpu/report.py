@@ -49,8 +49,8 @@ def compiled(folder, arch):
     for source in sorted(Path(folder).glob("*.cu")) if nvcc else ():
         with tempfile.TemporaryDirectory() as work:
             cubin = Path(work, "kernels.cubin")
-            done = subprocess.run([nvcc.path, f"-arch={arch}", "-cubin", "-std=c++17", "-O3", "-Xptxas", "-v", source.name,
-                                   "-o", cubin], cwd=folder, capture_output=True, text=True)
+            done = subprocess.run([nvcc.path, f"-arch={arch}", "-cubin", "-std=c++17", "-O3", "-Xptxas", "-v",
+                                   source.name, "-o", cubin], cwd=folder, capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(f"{source.name}: {done.stderr}")
             for part in done.stderr.split("Compiling entry function '")[1:]:
@@ -97,8 +97,10 @@ def rows(lines, facts, arch):
 
 
 def totals(sites):
+    """Requests, what they cost, the least that they could, and the most that one costs."""
     sites = [*sites]
-    return (*(sum(s[k] for s in sites) for k in ("requests", "cost", "ideal")), max((s["worst"] for s in sites), default=0))
+    worst = max((s["worst"] for s in sites), default=0)
+    return (*(sum(s[k] for s in sites) for k in ("requests", "cost", "ideal")), worst)
 
 
 def table(found):

@@ -1,7 +1,9 @@
-"""Each barrier that the passes put into kernels is needed: without it the emulator sees a race. A run leaves out some of
-them, other ones each day; INGOT_GPU_ALL=1 leaves out each."""
+"""Each barrier that the passes put into kernels is needed: without it the emulator sees a race. A run leaves out some
+of them, other ones each day; INGOT_GPU_ALL=1 leaves out each."""
 import os
 import random
+import re
+from collections import Counter
 from datetime import date
 
 import emulated
@@ -14,11 +16,22 @@ pytestmark = pytest.mark.skipif(emulated.MISSING is not None, reason=str(emulate
 ALL = os.environ.get("INGOT_GPU_ALL") == "1"
 SEED = int(os.environ.get("INGOT_SEED", date.today().toordinal()))
 NETWORKS = {"conv_net": conv_net, "recurrent_net": recurrent_net, "attention_net": attention_net}
-# Kernels with barriers that their threads could do without, and why the pass does not know.
-ONE_READS = "all threads may read the sum, of which the thread that made it is the only one that uses it"
-SPARED = {"recurrent_net_MatMul_6": ONE_READS, "matmul_2": ONE_READS, "matmul_5": ONE_READS,
-          "matmul_symbolic_2": ONE_READS, "matmul_symbolic_5": ONE_READS,
-          "attention_net_shares_4": "each thread reads the scores that it made, by a loop of symbolic extent"}
+# Barriers that threads could do without: before they read a sum back that only the thread which made it uses, and what
+# keeps that apart from the sum of the next turn; where each thread reads what it wrote, by a loop of symbolic extent;
+# where what other threads read was written before the last turn, which has barriers.
+READ_BACK = re.compile(r"(\w+_partial)(?:\[0\])? = \1_shared\[")
+SPARED = {"attention_net_shares_4": 1, "matmul_5_0": 1, "matmul_symbolic_5_0": 1}
+
+
+def spared(kernel, text):
+    """How many barriers of a kernel may not be needed."""
+    body = text.partition(f" {kernel}(")[2].partition("\n}\n")[0]
+    return SPARED.get(kernel, 2 * len(READ_BACK.findall(body)))
+
+
+def unneeded(missed, text):
+    """Those of the kernels of barriers nobody missed that have more than they may."""
+    return {kernel: count for kernel, count in Counter(missed).items() if count > spared(kernel, text)}
 
 
 def chosen(numbers, most):
@@ -32,8 +45,9 @@ def test_barriers_of_schedules_by_hand_and_at_random(tmp_path):
     functions = {}  # name: its launches, in order
     for launch in batch.launches:
         functions.setdefault(launch[0].rpartition("_")[0], []).append(launch)
-    mutants = [(name, n) for name, launches in functions.items() for launch in launches
-               for n in emulated.barriers(text)[launch[0]]]
+    kernels = {n: kernel for kernel, numbers in emulated.barriers(text).items() for n in numbers}
+    mutants = [(name, n) for name, launches in functions.items() for kernel, *_ in launches
+               for n in emulated.barriers(text)[kernel]]
     assert len(mutants) > 60, len(mutants)
     tried = [(name, -1) for name in functions] + chosen(mutants, 250)
     calls = [(functions[name], {a: batch.arrays[a] for *_, args, _ in functions[name] for a in args
@@ -41,8 +55,8 @@ def test_barriers_of_schedules_by_hand_and_at_random(tmp_path):
     library = emulated.build_kernels(text, tmp_path / "k.so", seen=True)
     found = dict(zip(tried, emulated.run_library(library, calls)))
     assert {name: found[name, -1] for name in functions if isinstance(found[name, -1], str)} == {}
-    missed = [(name, n) for name, n in tried if n >= 0 and not isinstance(found[name, n], str) and name not in SPARED]
-    assert not missed, f"{len(missed)} of {len(tried) - len(functions)} barriers are not needed: {missed[:10]}"
+    missed = [kernels[n] for name, n in tried if n >= 0 and not isinstance(found[name, n], str)]
+    assert not unneeded(missed, text) and len(missed) < len(tried) / 8
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -55,4 +69,5 @@ def test_barriers_of_networks(name, tmp_path):
                for kernel, numbers in emulated.barriers(text, first).items() for n in numbers}
     missed = [mutants[n] for n in chosen(mutants, 25)
               if "emulator: " not in emulated.run_program(program, EMU_DROP=n).stderr]
-    assert mutants and len(missed) == len({*missed}) and {*missed} <= {*SPARED}, missed
+    text = "".join(text for _, text, _ in emulated.kernels_of(tmp_path / "net"))
+    assert mutants and not unneeded(missed, text) and len(missed) <= 2

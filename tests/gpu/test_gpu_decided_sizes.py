@@ -7,7 +7,7 @@ import pytest
 from folders import check_host_code, folder_of
 from networks import make_model
 from onnx import TensorProto, helper
-from test_gpu_library import emulator, on_emulator  # noqa: F401 - fixtures
+from test_gpu_library import device, library  # noqa: F401 - fixtures
 from test_gpu_opencl import missing
 
 import ingot as tvm
@@ -54,30 +54,30 @@ NETWORKS = {
 }
 
 
-def results(library, values):
-    found = library(*values)
+def results(network, values):
+    found = network(*values)
     return found if isinstance(found, tuple) else (found,)
 
 
-def compare(library, reference, calls):
+def compare(network, reference, calls):
     for values in calls:
-        for got, wanted in zip(results(library, values), results(reference, values), strict=True):
+        for got, wanted in zip(results(network, values), results(reference, values), strict=True):
             assert got.dtype == wanted.dtype
             np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_python_gives_the_sizes_that_the_cpu_gives(on_emulator, name):  # noqa: F811
+def test_python_gives_the_sizes_that_the_cpu_gives(device, name):  # noqa: F811
     made, calls = NETWORKS[name]
-    library = tvm.compile(made(), target="cuda-sm_80")
-    compare(library, tvm.compile(made(), threads="none"), calls)
-    on_device = results(library, [tvm.nd.array(a, tvm.cuda(0)) for a in calls[0]])
-    for got, wanted in zip(on_device, results(library, calls[0]), strict=True):
+    network = tvm.compile(made(), target="cuda-sm_80")
+    compare(network, tvm.compile(made(), threads="none"), calls)
+    on_device = results(network, [tvm.nd.array(a, tvm.cuda(0)) for a in calls[0]])
+    for got, wanted in zip(on_device, results(network, calls[0]), strict=True):
         assert str(got.device) == "cuda(0)"
         np.testing.assert_array_equal(got.numpy(), wanted)
     with pytest.raises(ValueError, match="each run decides dimensions of its outputs"):
-        library.bind(*calls[0])
-    assert len(library.time(*calls[0], repeat=2).times) == 2
+        network.bind(*calls[0])
+    assert len(network.time(*calls[0], repeat=2).times) == 2
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -151,14 +151,14 @@ def same(got, wanted):
 
 
 @pytest.mark.parametrize("name", STRUCTURED)
-def test_python_takes_and_gives_structured_values(on_emulator, name):  # noqa: F811
+def test_python_takes_and_gives_structured_values(device, name):  # noqa: F811
     made, calls = STRUCTURED[name]
-    library, reference = (tvm.compile(made(), target=target) for target in ("cuda-sm_80", "host"))
+    network, reference = (tvm.compile(made(), target=target) for target in ("cuda-sm_80", "host"))
     for values in calls:
-        same(library(*values), reference(*values))
+        same(network(*values), reference(*values))
 
 
-def test_elements_of_a_sequence_may_lie_on_the_device(on_emulator):  # noqa: F811
+def test_elements_of_a_sequence_may_lie_on_the_device(device):  # noqa: F811
     y, parts = tvm.compile(sequences(), target="cuda-sm_80")([tvm.nd.array(a, tvm.cuda(0)) for a in S])
     assert str(y.device) == "cuda(0)" and DataType(y.dtype) == DataType("float32")
     same([p.numpy() for p in parts], [np.maximum(row[None], 0) for a in S for row in a])
@@ -167,5 +167,5 @@ def test_elements_of_a_sequence_may_lie_on_the_device(on_emulator):  # noqa: F81
 def test_opencl_takes_and_gives_structured_values():
     if missing():
         pytest.skip(missing())
-    library, reference = (tvm.compile(sequences(), target=target) for target in ("opencl", "host"))
-    same(library(S), reference(S))
+    network, reference = (tvm.compile(sequences(), target=target) for target in ("opencl", "host"))
+    same(network(S), reference(S))

@@ -1,4 +1,4 @@
-"""The emulator itself: small kernels with one fault each, which it reports, beside what is right, which it lets pass."""
+"""The emulator itself: small kernels with one fault each, which it reports, and what is right, which it lets pass."""
 import json
 
 import numpy as np
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 # The body of a kernel over x and y -> bodies with a fault, each with words of the report. Right is to reverse x.
 REVERSED = {
     "s[t] = x[t]; __syncthreads(); y[t] = s[63 - t];": [
-        ("s[t] = x[t]; y[t] = s[63 - t];", ": race: thread (", "reads s + ", "wrote", "kernels.cu:"),
+        ("s[t] = x[t]; y[t] = s[63 - t];", ", block (0, 0, 0): race: thread (", "reads s + ", "wrote", "kernels.cu:"),
         ("s[t] = x[t]; __syncwarp(); y[t] = s[63 - t];", "race"),
         ("s[t] = x[t]; if (t < 40) __syncthreads(); y[t] = s[63 - t];", "divergent"),
         ("s[t] = x[t]; if (t < 32) __syncthreads(); else __syncthreads(); y[t] = s[63 - t];", "divergent"),
@@ -19,10 +19,12 @@ REVERSED = {
         ("s[t] = x[t + 1]; __syncthreads(); y[t] = s[63 - t];", "outside: thread (63, 0, 0) reads 4 bytes at x + 256"),
         ("s[t] = x[t]; __syncthreads(); y[t * 2] = s[63 - t];", "outside: thread (63, 0, 0) writes 4 bytes at y + 504"),
         ("if (t) s[t] = x[t]; __syncthreads(); y[t] = s[63 - t];", "uninitialized: thread (63, 0, 0) reads s + 0"),
-        ("s[t / 2] = x[t]; __syncthreads(); y[t] = s[31 - t / 2];", "race", "writes s + 0, which thread (0, 0, 0) wrote"),
+        ("s[t / 2] = x[t]; __syncthreads(); y[t] = s[31 - t / 2];", "race",
+         "writes s + 0, which thread (0, 0, 0) wrote"),
     ],
     "for (int k = 0; k < 2; ++k) { s[t] = x[t]; __syncthreads(); y[t] = s[63 - t]; __syncthreads(); }": [
-        ("for (int k = 0; k < 2; ++k) { s[t] = x[t]; __syncthreads(); y[t] = s[63 - t]; }", "race", "read, and nothing"),
+        ("for (int k = 0; k < 2; ++k) { s[t] = x[t]; __syncthreads(); y[t] = s[63 - t]; }", "race",
+         "read, and nothing"),
     ],
     "s[t] = x[t]; __syncwarp(); y[63 - t] = s[t ^ 1 ^ 1]; __syncwarp();": [
         ("s[t] = x[t]; y[63 - t] = s[t ^ 1];", "race"),
@@ -63,14 +65,14 @@ REVERSED = {
          "s[t] = x[t]; ingot_mbarrier_arrive(bar); ingot_mbarrier_wait_parity(bar, 0); y[t] = s[63 - t];",
          "deadlock: thread (0, 0, 0) and 63 others for mbarrier bar + 0"),
         ("if (t == 0) ingot_mbarrier_init(bar, 65); __syncthreads();"
-         "s[t] = x[t]; ingot_mbarrier_arrive(bar); while (!ingot_mbarrier_try_wait_parity(bar, 0)) {} y[t] = s[63 - t];",
-         "deadlock"),
+         "s[t] = x[t]; ingot_mbarrier_arrive(bar); while (!ingot_mbarrier_try_wait_parity(bar, 0)) {}", "deadlock"),
         ("s[t] = x[t]; ingot_mbarrier_arrive(bar); y[t] = s[t];", "mbarrier bar + 0 was not initialized"),
     ],
     "s[t] = x[t]; ingot_barrier_sync(1, 64); y[t] = s[63 - t];": [
         ("s[t] = x[t]; ingot_barrier_sync(1 + t / 32, 32); y[t] = s[63 - t];", "race"),
         ("s[t] = x[t]; ingot_barrier_sync(1, 96); y[t] = s[63 - t];", "deadlock"),
-        ("s[t] = x[t]; if (t < 32) ingot_barrier_arrive(1, 64); else ingot_barrier_sync(1, 64); y[t] = s[63 - t];", "race"),
+        ("s[t] = x[t]; if (t < 32) ingot_barrier_arrive(1, 64); else ingot_barrier_sync(1, 64); y[t] = s[63 - t];",
+         "race"),
     ],
 }
 KERNEL = """
@@ -91,7 +93,8 @@ BLOCKS = {
     "x += blockIdx.x * 64; if (blockIdx.x) y[t] = x[t]; else y[64 + t] = y[t];": "which a thread of another block read",
     "y[t] = 0.0f; y[t] += x[t] + 1.0f;": "which a thread of another block wrote",
     "if (t == 3) y[0] = 1.0f; else atomicAdd(y, x[t]);": "race",
-    "if (t == 0 && blockIdx.x == 0) y[0] = 0.0f; if (blockIdx.x == 0) atomicAdd(y, x[t]);": "which thread (0, 0, 0) wrote",
+    "if (t == 0 && blockIdx.x == 0) y[0] = 0.0f; if (blockIdx.x == 0) atomicAdd(y, x[t]);":
+        "which thread (0, 0, 0) wrote",
     "atomicAdd(y, x[t]); y[t + 64 * blockIdx.x] = 1.0f;": "race",
 }
 

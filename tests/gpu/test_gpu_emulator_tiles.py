@@ -107,7 +107,8 @@ FAULTS = {
          "        ingot_mbarrier_arrive", "mbarrier bar + 0"),
         ("ingot_mbarrier_wait_parity(bar, 0);", "", "race", "an asynchronous copy"),
         ("ingot_mbarrier_wait_parity(bar, 0);", "ingot_mbarrier_wait_parity(bar, 1);", "race"),
-        ("expect_tx(bar, 1024)", "expect_tx(bar, 512)", "deadlock: thread (0, 0, 0) and 63 others for mbarrier bar + 0"),
+        ("expect_tx(bar, 1024)", "expect_tx(bar, 512)",
+         "deadlock: thread (0, 0, 0) and 63 others for mbarrier bar + 0"),
         ("expect_tx(bar, 1024)", "expect_tx(bar, 2048)", "deadlock"),
         ("ingot_mbarrier_init(bar, 1);", "ingot_mbarrier_init(bar, 2);", "deadlock"),
         ("ingot_tma_load_2d(tile,", "ingot_mbarrier_arrive(bar); ingot_tma_load_2d(tile,", "more threads arrive"),
@@ -124,7 +125,8 @@ FAULTS = {
         ("ingot_mbarrier_wait_parity(empty + s, (k / 2 + 1) % 2);", "", "race"),
         ("ingot_mbarrier_wait_parity(full + s, k / 2);", "ingot_mbarrier_wait_parity(full, k / 2);", "race"),
         ("ingot_mbarrier_wait_parity(full + s, k / 2);", "ingot_mbarrier_wait_parity(full + s, 1 - k / 2);", ""),
-        ("if (t % 32 == 0) ingot_mbarrier_arrive(empty + s);", "", "deadlock: ", "thread (128, 0, 0) for mbarrier empty + 0"),
+        ("if (t % 32 == 0) ingot_mbarrier_arrive(empty + s);", "", "deadlock: ",
+         "thread (128, 0, 0) for mbarrier empty + 0"),
         ("if (t % 32 == 0) ingot_mbarrier_arrive(empty + s);",
          "if (t == 0) for (int i = 0; i < 4; ++i) ingot_mbarrier_arrive(empty + s);", "race"),
         ("12288 + 8192, &b, full", "12288 + 4096, &b, full", "race"),
@@ -166,7 +168,8 @@ def call(name, swizzle=128):
         return ([(name, (1,), (64,), maps, 0)], {"x": x, "y": y}, -1), want
     if name.startswith("copied"):
         a, b = (rng.integers(-3, 4, (rows, 16)).astype(np.float16) for rows in (64, 16))
-        return ([(name, (1,), (128,), ["a", "b", "y"], 0)], {"a": a, "b": b, "y": np.zeros((64, 16), np.float32)}, -1), (
+        y = np.zeros((64, 16), np.float32)
+        return ([(name, (1,), (128,), ["a", "b", "y"], 0)], {"a": a, "b": b, "y": y}, -1), (
             a.astype(np.float32) @ b.astype(np.float32).T)
     a, b = (rng.integers(-3, 4, (rows, 256)).astype(np.float16) for rows in (64, 32))
     maps = [("map", "a", (64, 64), 128), ("map", "b", (32, 64), 128), "y"]
@@ -222,8 +225,10 @@ def test_products_of_each_operand(tmp_path):
             for registers in (False, True):
                 terms, sums = 32 // np.dtype(dtype).itemsize, "int32_t" if operand == "s8" else "float"
                 name = f"{operand}_{row}_{registers}"
-                product = f"ingot_wgmma_m64n16k{terms}_{operand}_{'s32' if operand == 's8' else 'f32'}{'_ra' * registers}"
-                texts.append(PRODUCT % {"name": name, "sums": sums, "rows": row, "bits": row // 16 - 1, "product": product,
+                total = "s32" if operand == "s8" else "f32"
+                product = f"ingot_wgmma_m64n16k{terms}_{operand}_{total}{'_ra' * registers}"
+                texts.append(PRODUCT % {"name": name, "sums": sums, "rows": row, "bits": row // 16 - 1,
+                                        "product": product,
                                         "first": "words" if registers else f"ingot_wgmma_tile(x, {row})"})
                 a, b = (np.random.default_rng(k).integers(-3, 4, (k, row // np.dtype(dtype).itemsize)).astype(dtype)
                         for k in (64, 16))

@@ -9,6 +9,7 @@ import ingot as tvm
 from ingot import te
 from ingot.ir.schedule.tensor_intrin import TensorIntrin
 from ingot.ir.script.functions import from_source
+from ingot.ir.transform.gpu.fragments import FragmentError
 from ingot.ir.transform.gpu.warp_memory import WarpMemoryError
 from ingot.script import tir as T
 from ingot.tir.tensor_intrin import cuda
@@ -134,7 +135,7 @@ def test_a_permuted_layout_of_shared_memory():
     *_, c = emulated(mod, a, b, np.zeros((64, 32), np.float32), policy="shuffled")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     s.unannotate("B_shared_warp_o", "permuted_layout")
-    with pytest.raises(ValueError, match='B_shared is used in blocks with and without the annotation "permuted_layout"'):
+    with pytest.raises(ValueError, match="B_shared is used in blocks with and without the annotation"):
         tvm.build(s.mod, "cuda-sm_80")
 
 
@@ -187,6 +188,73 @@ def test_layouts_deal_each_element_to_one_place(shape, layout):
     if shape == (16, 16):
         assert all(cuda.ldmatrix_32x8_to_shared_16x16_layout(*layout(i, j)) == (i, j)
                    for i in range(16) for j in range(16))
+
+
+# ---------------------------------------------------------------- T.ptx_* of scripts
+
+PTX = """
+@T.prim_func
+def main(A: T.Buffer(({m}, {k}), "{a}"), B: T.Buffer(({n}, {k}), "{b}"), C: T.Buffer(({m}, {n}), "{c}")):
+    for lane in T.thread_binding(32, thread="threadIdx.x"):
+        with T.block("all"):
+            x = T.alloc_buffer(({m} * {k} // 32,), "{a}", scope="local")
+            y = T.alloc_buffer(({n} * {k} // 32,), "{b}", scope="local")
+            z = T.alloc_buffer(({m} * {n} // 32,), "{c}", scope="local")
+            for i in range({m} * {k} // 32):
+                x[i] = A[lane // 4 + i // {w} % ({m} // 8) * 8,
+                         lane % 4 * {w} + i % {w} + i // {w} // ({m} // 8) * 4 * {w}]
+            for i in range({n} * {k} // 32):
+                y[i] = B[lane // 4, lane % 4 * {w} + i % {w} + i // {w} * 4 * {w}]
+            for i in range({m} * {n} // 32):
+                z[i] = T.{c}(0)
+            T.evaluate(T.ptx_mma("{c}", "m{m}n{n}k{k}", "row", "col", "{a}", "{b}", "{c}", x.data, 0, y.data, 0,
+                                 z.data, 0, False))
+            for i in range({m} * {n} // 32):
+                C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = z[i]
+"""
+
+
+@needs_emulator
+@pytest.mark.parametrize("m, k, a, b, c", [
+    (8, 4, "float64", "float64", "float64"), (16, 16, "int8", "int8", "int32"), (16, 32, "uint8", "int8", "int32"),
+    (16, 8, "float16", "float16", "float32")])
+def test_products_in_ptxs_words(m, k, a, b, c):
+    func = from_source(PTX.format(m=m, n=8, k=k, a=a, b=b, c=c, w=max(1, 32 // (8 * np.dtype(a).itemsize))))
+    assert str(from_source(func.script())) == func.script()
+    mod = tvm.build(func, "cuda")
+    compiles(mod)
+    x, y = (np.abs(ints(shape, t, seed)) if t == "uint8" else ints(shape, t, seed)
+            for seed, (shape, t) in enumerate((((m, k), a), ((8, k), b))))
+    x = x.astype(a)
+    *_, z = emulated(mod, x, y, np.zeros((m, 8), c))
+    np.testing.assert_array_equal(z, x.astype(c) @ y.T.astype(c))
+
+
+WORDS = ["T.create_barriers(2)", "T.ptx_init_barrier_thread_count(0, 32)", "T.ptx_arrive_barrier(0)",
+         "T.ptx_arrive_barrier_expect_tx(0, 64)", "T.ptx_wait_barrier(0)", "T.ptx_cp_async_barrier(0)",
+         'T.ptx_cp_async_bulk("float32", s.data, 0, A.data, 0, 16, 0)',
+         'T.ptx_mma_sp("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", s.data, 0, s.data, 0, s.data, 0, '
+         "s.data, 0, 0, False)"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_without_a_function_are_read_printed_and_refused(word):
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((32,), "float32")):
+    for lane in T.thread_binding(32, thread="threadIdx.x"):
+        with T.block("all"):
+            T.reads(A[0:32])
+            T.writes(A[0:32])
+            s = T.alloc_buffer((32,), "float32", scope="shared")
+            s[lane] = A[lane]
+            T.evaluate({word})
+            A[lane] = s[lane]
+""")
+    assert word.replace("False", "T.bool(False)") in func.script()
+    assert str(from_source(func.script())) == func.script()
+    with pytest.raises(FragmentError, match=rf"{word.partition('(')[0]} has no function here: there are no "):
+        tvm.build(func, "cuda")
 
 
 # ---------------------------------------------------------------- LowerWarpMemory by itself

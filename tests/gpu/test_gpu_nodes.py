@@ -83,7 +83,8 @@ def build(libraries, folder):
     cudart_path, out = folder / "libcudart.so", folder / "networks.so"
     run(["c++", "-shared", *emulated.emulator(), "-ldl", "-o", cudart_path])
     with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(run, ["c++", *emulated.FLAGS, *emulated.SEEN, "-O0", *include, "-c", "kernels.cpp", "-o", "kernels.o"])]
+        jobs = [pool.submit(run, ["c++", *emulated.FLAGS, *emulated.SEEN, "-O0", *include, "-c", "kernels.cpp", "-o",
+                                  "kernels.o"])]
         jobs += [pool.submit(run, ["cc", "-std=c99", "-O0", "-fPIC", "-w", "-I", emulated.EMU / "include", "-c", f, "-o",
                                    f"{k}.host.o"]) for k, f in enumerate(host)]
         for job in jobs:

@@ -192,3 +192,25 @@ def test_what_stages_hand_on_must_be_allocated_in_the_loop():
     with pytest.raises(PipelineError, match="statements 0 and 1 of different stages hand on y, which is allocated "
                                             "outside of the loop"):
         text_of(main)
+
+
+def test_statements_of_blocks_that_only_group_some_are_the_pipelines():
+    @T.prim_func
+    def main(x: T.Buffer((10, 16), "float32"), y: T.Buffer((10, 16), "float32")):
+        for i in T.serial(10, annotations={"software_pipeline_stage": [0, 1, 1], "software_pipeline_order": [0, 1, 2]}):
+            with T.block("row"):
+                once = T.alloc_buffer((16,), "float32")
+                for j in range(16):
+                    once[j] = x[i, j] + 1.0
+                with T.block("rest"):
+                    twice = T.alloc_buffer((16,), "float32")
+                    for j in range(16):
+                        twice[j] = once[j] * 2.0
+                    for j in range(16):
+                        y[i, j] = twice[j] - 3.0
+
+    x, y = np.arange(160, dtype=np.float32).reshape(10, 16), np.zeros((10, 16), np.float32)
+    done = lower_prim_func(main)
+    run(done, x, y)
+    np.testing.assert_array_equal(y, (x + 1) * 2 - 3)
+    assert "range(9)" in str(done)

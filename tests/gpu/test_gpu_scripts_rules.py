@@ -70,7 +70,8 @@ def test_every_element_has_a_thread():
     dl.gpu.Matmul(), dl.gpu.Reduction(), dl.gpu.Fallback())], ids=["default", "dlight"])
 def test_scheduled_modules_run(schedule):
     with tvm.target.Target("cuda"):
-        mods = {name: tvm.build(schedule(only(Programs, name)), target="cuda") for name in ("matmul", "total", "copied")}
+        mods = {name: tvm.build(schedule(only(Programs, name)), target="cuda")
+                for name in ("matmul", "total", "copied")}
     a, b = ints((40, 24)), ints((24, 48), seed=1)
     *_, c = emulated(mods["matmul"], a, b, np.zeros((40, 48), np.float32))
     np.testing.assert_array_equal(c, a @ b)

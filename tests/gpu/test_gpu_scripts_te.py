@@ -1,5 +1,5 @@
-"""Programs of the kinds that TVM's documents have, by stages of tensor expressions, for GPUs: built, printed, and run on
-the emulator; the call without a device says that there is none."""
+"""Programs of the kinds that TVM's documents have, by stages of tensor expressions, for GPUs: built, printed, and run
+on the emulator; the call without a device says that there is none."""
 import numpy as np
 import pytest
 from gpu_modules import emulated, ints, needs_emulator

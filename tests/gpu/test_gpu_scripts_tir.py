@@ -111,3 +111,31 @@ def test_what_threads_cannot_reduce():
         "    total = ", "    other: T.int32 = 0\n    total = ")
     with pytest.raises(ThreadReductionError, match="names a thread that no loop around is bound to"):
         tvm.build(from_source(other), target="cuda")
+
+
+def test_passes_alone_keep_the_form_of_a_program():
+    """Those that know loops bound to threads take T.launch_thread, and give it back."""
+    @T.prim_func
+    def reversed_rows(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        tx = T.launch_thread("threadIdx.x", 16)
+        shared = T.decl_buffer((16,), "float32", scope="shared")
+        shared[tx] = A[tx]
+        B[tx] = shared[15 - tx]
+
+    done = tvm.tir.transform.ThreadSync()(tvm.IRModule({"main": reversed_rows}))["main"].script()
+    assert 'T.launch_thread("threadIdx.x", 16)' in done and "thread_binding" not in done
+    assert done.count('T.tvm_storage_sync("warp")') == 1
+
+    @T.prim_func
+    def virtual(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        vx = T.launch_thread("vthread", 2)
+        tx = T.launch_thread("threadIdx.x", 8)
+        own = T.decl_buffer((1,), "float32", scope="local")
+        own[0] = A[vx * 8 + tx]
+        B[vx * 8 + tx] = own[0] + T.float32(1)
+
+    func = tvm.tir.transform.InjectVirtualThread()(tvm.IRModule({"main": virtual}))["main"]
+    assert "vthread" not in func.script() and 'T.launch_thread("threadIdx.x", 8)' in func.script()
+    x, out = ints(16), np.zeros(16, np.float32)
+    run_threads(lowered(func, "UnifyThreadBinding", "ThreadSync", "FlattenBuffer"), x, out)
+    np.testing.assert_array_equal(out, x + 1)

@@ -29,8 +29,8 @@ GPU = Target.get("cuda-sm_80")
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
-def product(m, n, k, dtype="float16", trans=(False, False), batch=(), out=None):
-    """max(a b, 0) + c of operands in one layout or the other, float32 sums."""
+def product(m, n, k, dtype="float16", trans=(False, False), batch=(), out=None, sizes=()):
+    """max(a b, 0) + c of operands in one layout or the other, float32 sums. sizes: variables that a run gives."""
     a = te.placeholder((*batch, *((k, m) if trans[0] else (m, k))), dtype, "a")
     b = te.placeholder((*batch, *((n, k) if trans[1] else (k, n))), dtype, "b")
     c, r = te.placeholder((n,), dtype, "c"), te.reduce_axis((0, k), "r")
@@ -43,7 +43,7 @@ def product(m, n, k, dtype="float16", trans=(False, False), batch=(), out=None):
     sums = te.compute((*batch, m, n), term, "sums")
     done = te.compute((*batch, m, n), lambda *at: (
         te.max(sums[at], te.const(0, "float32")) + c[at[-1]].astype("float32")).astype(out or dtype), "done")
-    return te.create_prim_func([a, b, c, done])
+    return te.create_prim_func([a, b, c, done, *sizes])
 
 
 def expected(a, b, c, trans, dtype):
@@ -52,11 +52,11 @@ def expected(a, b, c, trans, dtype):
     return (np.maximum(a @ b, 0) + c).astype(dtype)
 
 
-def scheduled(func, tile, parts=1):
+def scheduled(func, tile, parts=1, rule="tensor_core_product", target=GPU):
     sch = Schedule(func)
-    match = RULES["tensor_core_product"](sch, GPU)
-    plan = next(p for p in match.kernel.candidates(GPU) if p.algorithm == tile)
-    match.apply(plan.replace(parts=parts), GPU)
+    match = RULES[rule](sch, target)
+    plan = next(p for p in match.kernel.candidates(target) if p.algorithm == tile)
+    match.apply(plan.replace(parts=parts), target)
     return sch
 
 
@@ -100,6 +100,21 @@ def test_tiles_of_every_kind(tile, m, n, k):
 def test_batches_and_sums_in_parts(policy):
     run(product(33, 40, 64, batch=(2, 3)), "32x32x64", (False, False), policy)
     run(product(40, 36, 768), "32x32x64", (False, False), policy, parts=4)
+
+
+@needs_emulator
+@pytest.mark.parametrize("rule, target, trans", [
+    ("tensor_core_product", "cuda-sm_80", (False, False)), ("warpgroup_product", "cuda-sm_90a", (False, True))])
+def test_sizes_that_a_run_decides(rule, target, trans):
+    """There may be fewer turns than stages, and rows and terms that fill no tile."""
+    m, k = te.var("m"), te.var("k")
+    func = product(m, 40, k, trans=trans, sizes=(m, k))
+    built = tvm.build(scheduled(func, "64x32x64", 1, rule, Target.get(target)).mod, target)
+    for rows, terms in ((33, 8), (40, 1), (65, 200)):
+        shapes = (rows, terms), (40, terms) if trans[1] else (terms, 40), (40,)
+        arrays = [ints(s, np.float16, n, 1) for n, s in enumerate(shapes)]
+        *_, found = emulated(built, *arrays, np.full((rows, 40), 7, np.float16), rows, terms, policy="down late")
+        np.testing.assert_array_equal(found, expected(*arrays, trans, np.float16))
 
 
 def test_what_tensor_cores_do_not_take_is_left_to_other_rules():

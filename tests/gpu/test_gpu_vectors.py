@@ -77,6 +77,21 @@ def test_what_a_condition_guards_is_zeros_elsewhere():
 
 
 @needs_emulator
+def test_what_a_condition_reads_behind_another_one_is_read_behind_it():
+    @T.prim_func
+    def behind(x: T.Buffer((64,), "float32"), y: T.Buffer((128,), "float32")):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            for v in T.vectorized(4):
+                y[t * 4 + v] = T.if_then_else(t * 4 + v < 64 and x[t * 4 + v] > T.float32(0), T.float32(1),
+                                              T.float32(2))
+    mod = tvm.build(behind, target="cuda")
+    assert "ingot_copy_or_zero<4>(x_4, &x[tx * 4], tx < 16)" in source(mod)
+    x = ints(64)
+    _, y = emulated(mod, x, np.zeros(128, "float32"))
+    np.testing.assert_array_equal(y, np.where(np.pad(x, (0, 64)) > 0, 1, 2))
+
+
+@needs_emulator
 def test_vectors_that_a_program_spells():
     @T.prim_func
     def spelled(x: T.Buffer((128,), "float32"), y: T.Buffer((128,), "float32"), z: T.Buffer((128,), "float32")):

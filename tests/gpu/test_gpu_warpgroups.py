@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 import sass
 from emulated import run_folder
-from folders import folder_of, nvcc
+from folders import check_kernels, folder_of, nvcc
 from gpu_modules import emulated, ints, needs_emulator
 from onnx import TensorProto, helper, numpy_helper
-from test_gpu_tensor_cores import expected, product
+from test_gpu_tensor_cores import WINDOWS, convolutions, expected, product, scheduled
 
 
 import ingot as tvm
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules.gpu import RULES
+from ingot.ir.script.functions import from_source
 from ingot.ir.target import Target
 from ingot.ir.tir.stmt import Block, BufferStore
 from ingot.ir.node import collect
+from ingot.ir.transform.gpu.fragments import FragmentError
 from ingot.ir.transform.pass_table import RELAX, TIR
 
 GPU = Target.get("cuda-sm_90a")
@@ -27,16 +29,14 @@ LAYOUTS = (False, True)  # a by rows and b by columns: both along the terms
 
 
 def built(m, n, k, tile, dtype="float16", parts=1):
-    sch = Schedule(product(m, n, k, dtype, LAYOUTS))
-    match = RULES["warpgroup_product"](sch, GPU)
-    plan = next(p for p in match.kernel.candidates(GPU) if p.algorithm == tile)
-    match.apply(plan.replace(parts=parts), GPU)
+    sch = scheduled(product(m, n, k, dtype, LAYOUTS), tile, parts, "warpgroup_product", GPU)
     return tvm.build(sch.mod, GPU.name)
 
 
 @needs_emulator
 @pytest.mark.parametrize("policy", ["up", "down late", "starving late"])
-@pytest.mark.parametrize("tile, m, n, k", [("64x64x64", 70, 72, 400), ("64x32x64", 64, 33, 71), ("128x64x64", 130, 64, 64)])
+@pytest.mark.parametrize("tile, m, n, k", [
+    ("64x64x64", 70, 72, 400), ("64x32x64", 64, 33, 71), ("128x64x64", 130, 64, 64), ("64x32x64", 64, 32, 128)])
 def test_every_shape_is_exact(policy, tile, m, n, k):
     """Whole numbers of a few bits, whose sums are exact; no access races with those of the products under way."""
     a, b, c = (ints(s, np.float16, i, 1) for i, s in enumerate(((m, k), (n, k), (n,))))
@@ -123,6 +123,41 @@ def test_a_network_of_dense_layers_is_near_the_reference(dtype, tmp_path):
     assert len(re.findall(r"ingot_wgmma_m64n\d+k16_b?f16_f32\(&", text)) == 2 * 4
     done = run_folder(tmp_path / "net", "down late", arch=90)
     assert done.returncode == 0 and ": ok" in done.stdout, done.stdout + done.stderr
+
+
+@needs_emulator
+def test_convolutions_are_near_the_reference(tmp_path):
+    """Their rows are gathered to where warpgroups read them; weights lie along the terms."""
+    folder_of(convolutions(), tmp_path / "net", target=GPU.name, dtype="float16")
+    text = "".join(f.read_text() for f in (tmp_path / "net").glob("*.cu"))
+    kernels = dict(re.findall(r"__launch_bounds__\(\d+\) (\w+)\((.*?)\n}\n", text, re.DOTALL))
+    assert {f"net__{name}" for name in ("same", "valid", "strided", "dilated", "points", "uneven")} <= {
+        name for name, body in kernels.items() if "ingot_wgmma_m64" in body}
+    done = run_folder(tmp_path / "net", "down late", arch=90, seen=True)
+    assert done.returncode == 0 and done.stdout.count(": ok") == len(WINDOWS), done.stdout + done.stderr
+    check_kernels(tmp_path / "net", kernels, ("sm_90a",))
+
+
+def test_sums_are_stored_after_their_products():
+    """A program that lets products of a warpgroup be under way when it ends is refused."""
+    source = built(64, 64, 64, "64x64x64").imported_modules[0].get_source()
+    after = source[source.rindex("ingot_wgmma_m64"):]
+    waits = [after.index(f"ingot_wgmma_wait({n});") for n in (1, 0)]
+    assert waits == sorted(waits) and waits[1] < after.index("__syncthreads") < after.index("ingot_fragment_store")
+    with pytest.raises(FragmentError, match="products of a warpgroup are under way when it ends"):
+        tvm.build(from_source(NO_STORE), GPU.name)
+
+
+NO_STORE = """
+@T.prim_func
+def no_store(x: T.Buffer((64, 64), "float16")):
+    for w in T.thread_binding(4, thread="threadIdx.y"):
+        for i in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("tile"):
+                a = T.alloc_buffer((64, 64), "float16", scope="shared")
+                sums = T.alloc_buffer((16, 64), "float32", scope="wmma.accumulator")
+                T.evaluate(T.wgmma_sync(sums.data, 0, T.address_of(a[w * 16, 0]), T.address_of(a[0, 0]), 64, 1))
+"""
 
 
 def test_weights_lie_along_the_terms():

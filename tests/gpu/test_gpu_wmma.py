@@ -110,6 +110,21 @@ def test_names_of_intrinsics():
         cuda.get_wmma_intrin_group("shared", "global", "float64", "float32", False)
 
 
+def test_intrinsics_by_numbers():
+    for name, made in (("load_a", cuda.get_wmma_load_intrin(16, 16, 16, "float16", "shared.dyn", False, False)),
+                       ("load_b", cuda.get_wmma_load_intrin(16, 16, 16, "float16", "shared.dyn", True, True)),
+                       ("init", cuda.get_wmma_fill_intrin(16, 16, 16, "float32")),
+                       ("store", cuda.get_wmma_store_intrin(16, 16, 16, "float32", "shared")),
+                       ("compute", cuda.get_wmma_sync_intrin(16, 16, 16, "float16", "float32", True))):
+        group = cuda.get_wmma_intrin_group("shared.dyn", "shared", "float16", "float32", True)
+        known = TensorIntrin.get(group[name])
+        assert [str(f) for f in made] == [str(known.desc), str(known.impl)]
+    with pytest.raises(ValueError, match="get_wmma_fill_intrin: tiles are 16 x 16 x 16, not 32 x 8 x 16"):
+        cuda.get_wmma_fill_intrin(32, 8, 16, "float32")
+    with pytest.raises(ValueError, match="get_wmma_fill_intrin: no fragments of float64; known: float16, bfloat16, "):
+        cuda.get_wmma_fill_intrin(16, 16, 16, "float64")
+
+
 @T.prim_func
 def reads_an_element(x: T.Buffer((16, 16), "float16")):
     for i in T.thread_binding(32, thread="threadIdx.x"):

@@ -2,5 +2,6 @@
 from . import attention, conv, conv_winograd  # noqa: F401
 from . import gathered, layout, matmul, matmul_quantized  # noqa: F401
 from . import norm, phases, pointwise, pool, qnn  # noqa: F401
+from . import lookup, requantize  # noqa: F401  (lookup reads qnn)
 from . import broadcast, classic_ml, create, dynamic, elementwise, image, injective, linalg, memory  # noqa: F401
 from . import random, recurrent, reduce, sample, scan, scatter, sort, tree_branches, trees, unpool, view  # noqa: F401

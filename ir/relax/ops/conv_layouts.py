@@ -5,8 +5,8 @@
 | packed    | NCHW        | NCHW       | OIHW16o       | [OB, I, KH, KW, 16]                            |
 | first     | NCHW        | NCHW16c    | OIHW16o       | [OB, I, KH, KW, 16]                            |
 | dense     | NCHW16c     | NCHW16c    | OIHW16i16o    | [OB, IB, KH, KW, 16, 16]                       |
+| dense     | NCHW16c     | NCHW16c    | OIHW16o16i    | [OB, IB, KH, KW, 16, 16], the other way round  |
 | depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
-
 | dense     | NCHW16c     | NCHW16c    | OIHW16i16o4i  | [OB, IB, KH, KW, 4, 16] of words               |
 | first      | NCHW        | NCHW16c    | OIHW16o4w     | [OB, I, KH, ceil(KW / 4), 16] of words         |
 | depthwise  | NCHW16c     | NCHW16c    | OIHW16o4w     | [OB, 1, KH, ceil(KW / 4), 16] of words         |
@@ -21,7 +21,7 @@ dense form may have smaller blocks of input channels, OIHW8i16o say, which waste
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,13 +42,14 @@ from .window import KERNEL_AXES, check_window_attrs, output_sizes, pad_stage, sp
 
 ATTRS = {"out_channels": None, "data_layout": "NCHW", "out_layout": "", "arithmetic": FMA}
 _KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o(4[iw])?$")
+_TURNED = re.compile(r"OIHW(\d+)o(\d+)i$")
 
 
 @dataclass(frozen=True)
 class Form:
     """One row of the table above. data, out: lanes of the activations' blocks, None for plain ones. inner, lanes: input
     channels (None: not blocked) and output channels in a block of weights. dot: the row of ARITHMETICS by which words
-    are multiplied; None: numbers are."""
+    are multiplied; None: numbers are. turned: whether input channels are innermost in weights."""
 
     name: str
     data: int | None
@@ -56,15 +57,24 @@ class Form:
     inner: int | None
     lanes: int
     dot: Arithmetic | None = None
+    turned: bool = False
 
     @property
     def steps(self):
         """Numbers or words of input channels in a block of weights."""
         return self.inner // WORD if self.dot else self.inner
 
+    def turn(self):
+        """The form with the other order of channels in a block of weights."""
+        return replace(self, turned=not self.turned)
+
 
 def form_of(attrs):
     """The Form of a call's attributes; None for the plain one. Layouts that do not go together are of the nearest."""
+    turned = _TURNED.match(attrs["kernel_layout"])
+    if turned:
+        lanes, inner = map(int, turned.groups())
+        return form_of({**attrs, "kernel_layout": f"OIHW{inner}i{lanes}o"}).turn()
     data, kernel = attrs["data_layout"], _KERNEL.match(attrs["kernel_layout"])
     if data == "NCHW" and attrs["out_layout"] in ("", "NCHW") and not kernel:
         return None
@@ -142,7 +152,8 @@ def _check_form(call, form):
     if form.dot:
         wanted = [f"OIHW{form.inner}i{form.data}o4i" if form.inner else f"OIHW{form.out or form.lanes}o4w"]
     elif form.data:
-        wanted.insert(0, f"OIHW{form.inner if form.inner and form.data % form.inner == 0 else form.data}i{form.data}o")
+        inner = form.inner if form.inner and form.data % form.inner == 0 else form.data
+        wanted.insert(0, f"OIHW{form.data}o{inner}i" if form.turned else f"OIHW{inner}i{form.data}o")
     if form.data != form.out and form.data is not None:
         fail(call, f"data_layout {data!r} and out_layout {out!r} must be equal, or data_layout NCHW")
     if call.attrs["kernel_layout"] not in wanted:
@@ -167,13 +178,14 @@ def _check_weight(call, w, form, groups):
             fail(call, f"groups of {channels // groups} output channels are no whole blocks of {lanes}: a convolution "
                        "of such groups has plain layouts")
         blocks = groups * blocks_of(channels // groups, lanes)
-    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[-1], lanes):
+    at = w.ndim - 1 - form.turned
+    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[at], lanes):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
                    f"{f' for each of {groups} groups' if form.name != 'depthwise' and groups > 1 else ''}: dim 0 must "
-                   f"be {blocks} and dim {w.ndim - 1} must be {lanes}")
-    if form.inner and not same_dim(w.shape[4], form.steps):
+                   f"be {blocks} and dim {at} must be {lanes}")
+    if form.inner and not same_dim(w.shape[4 + form.turned], form.steps):
         fail(call, f"packed weight {shape_text(w)} must have {form.steps} {'words of ' * bool(form.dot)}input channels in "
-                   "a block (dim 4)")
+                   f"a block (dim {4 + form.turned})")
     return channels
 
 
@@ -253,7 +265,8 @@ def _dense(data, w, shape, attrs, form, acc):
         part, lane = block(oo, io.var), ii.var
         if parts > 1:
             part, lane = part // parts, part % parts * form.steps + lane
-        point, weight = window_position((y, x), (kh, kw), attrs), w[oo, io.var, kh.var, kw.var, ii.var, oi]
+        point, inner = window_position((y, x), (kh, kw), attrs), (oi, ii.var) if form.turned else (ii.var, oi)
+        weight = w[(oo, io.var, kh.var, kw.var, *inner)]
         if form.dot:
             source = word(lambda at: data[(n, part, *point, at)], lane)
             return te.sum(_dot(form)(source, weight, 0), [io, kh, kw, ii])
@@ -333,6 +346,8 @@ def evaluate(plain, x, w, attrs, form):
     groups, channels = attrs["groups"], attrs["out_channels"]
     if form.dot:
         w, attrs = unpack_words(w, DOTS[form.dot.name][1]), {**attrs, "out_dtype": "int32"}
+    if form.turned:
+        w = w.swapaxes(-1, -2)
     if form.data is not None:
         x = unpack_channels(x, form.inner and w.shape[1] * form.inner * groups)
     if form.name == "depthwise":

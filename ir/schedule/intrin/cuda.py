@@ -107,6 +107,41 @@ TensorIntrin.family(r"wmma_sync_16x16x16_(bf16)(bf16)(f32)(_trans)?", _sync)
 _SHORT = {dtype: short for short, dtype in _DTYPES.items()}
 
 
+# ---------------------------------------------------------------- the same by numbers
+
+def _checked(who, sizes, *dtypes):
+    """Short names of dtypes. Raises ValueError for tiles and dtypes that fragments do not have."""
+    if tuple(map(int, sizes)) != (M, M, M):
+        raise ValueError(f"{who}: tiles are 16 x 16 x 16, not {' x '.join(map(str, sizes))}")
+    for dtype in dtypes:
+        if str(dtype) not in _SHORT:
+            raise ValueError(f"{who}: no fragments of {dtype}; known: {', '.join(_SHORT)}")
+    return [_SHORT[str(dtype)] for dtype in dtypes]
+
+
+def get_wmma_load_intrin(m_dim, n_dim, k_dim, dtype, shared_scope, is_b, is_col_major):
+    """(description, implementation) of the load of an operand."""
+    (short,) = _checked("get_wmma_load_intrin", (m_dim, n_dim, k_dim), dtype)
+    return _load(short, "b" if is_b else "a", is_col_major, shared_scope.replace(".", "_"))
+
+
+def get_wmma_fill_intrin(m_dim, n_dim, k_dim, dtype):
+    """(description, implementation) of zeros in a tile of sums."""
+    return _fill(*_checked("get_wmma_fill_intrin", (m_dim, n_dim, k_dim), dtype))
+
+
+def get_wmma_store_intrin(m_dim, n_dim, k_dim, dtype, scope):
+    """(description, implementation) of storing a tile of sums."""
+    (short,) = _checked("get_wmma_store_intrin", (m_dim, n_dim, k_dim), dtype)
+    return _store(short, scope.replace(".", "_"))
+
+
+def get_wmma_sync_intrin(m_dim, n_dim, k_dim, in_dtype, out_dtype, b_transposed):
+    """(description, implementation) of c += a b, or with the transposed b."""
+    short, sums = _checked("get_wmma_sync_intrin", (m_dim, n_dim, k_dim), in_dtype, out_dtype)
+    return _sync(short, short, sums, b_transposed)
+
+
 def get_wmma_intrin_group(load_scope, store_scope, in_dtype, out_dtype, trans_b):
     """{"init", "load_a", "load_b", "compute", "store": names} of what one product by tensor cores takes.
 
@@ -145,4 +180,5 @@ def _constants():
 
 
 globals().update(_constants())
-__all__ = ["get_wmma_intrin_group", *_constants(), *mma.__all__]
+__all__ = ["get_wmma_fill_intrin", "get_wmma_intrin_group", "get_wmma_load_intrin", "get_wmma_store_intrin",
+           "get_wmma_sync_intrin", *_constants(), *mma.__all__]

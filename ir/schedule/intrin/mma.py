@@ -107,7 +107,7 @@ def get_mma_intrin(k_dim, a_dtype="float16", b_dtype="float16", out_dtype="float
                    b_transposed=False):
     """(description, implementation) of c += a b of tiles in registers, of operands that lie transposed in shared
     memory or do not."""
-    short, out = _short("get_mma_intrin", a_dtype, _SHORT.values()), _short("get_mma_intrin", out_dtype, _SHORT.values())
+    short, out = (_short("get_mma_intrin", dtype, _SHORT.values()) for dtype in (a_dtype, out_dtype))
     word = _FORMATS[short][1]
     if (short, out) not in _PRODUCTS or a_dtype != b_dtype or k_dim != 8 * word:
         raise ValueError(f"get_mma_intrin: no product of {a_dtype} and {b_dtype} with sums of {out_dtype}, {k_dim} "
@@ -202,8 +202,8 @@ def get_mma_intrin_group(load_scope, store_scope, in_dtype, out_dtype, trans_a, 
                          not_use_mma_store_intrinic=True, store_to_smem_dtype=None):
     """{"init", "load_a", "load_b", "compute", "store": names} of what one product of registers takes.
 
-    load_scope: "shared" or "shared.dyn"; store_scope: one of these, or "global"; trans_a, trans_b: whether an operand is
-    transposed; not_use_mma_store_intrinic: store element by element; store_to_smem_dtype: what is stored, out_dtype
+    load_scope: "shared" or "shared.dyn"; store_scope: one of these, or "global"; trans_a, trans_b: whether an operand
+    is transposed; not_use_mma_store_intrinic: store element by element; store_to_smem_dtype: what is stored, out_dtype
     when not given. Raises ValueError for products that there are none of.
     """
     known = {"load_scope": ("shared", "shared.dyn"), "store_scope": tuple(_SCOPES.values())}

@@ -27,16 +27,11 @@ def point(load):
     return load.buffer[tuple(Range.from_min_extent(i, const(1)) for i in load.indices)]
 
 
-def described(params, reads, writes, body):
-    """The function of a description: the nest in a block that says what it reads and writes."""
-    return _with_root(params, reads, writes, body)
-
-
 def implementation(params, reads, writes, body):
-    """The function of an implementation: a statement, or a call, in a block of its own."""
-    return _with_root(params, reads, writes, body if isinstance(body, Stmt) else Evaluate(body))
-
-
-def _with_root(params, reads, writes, body):
+    """The function of a statement, or of a call, in a root block that says what it reads and writes."""
+    body = body if isinstance(body, Stmt) else Evaluate(body)
     block = Block((), tuple(map(full_region, reads)), tuple(map(full_region, writes)), "root", (), (), {}, None, body)
     return prim_func(params, Evaluate(const(0))).replace(body=BlockRealize((), const(True), block))
+
+
+described = implementation  # of descriptions, whose root block says the same

@@ -51,7 +51,7 @@ def bind(ctx, loop, thread_axis):
     Requires what `parallel` does, or for a "threadIdx" a loop of one reduction whose terms may be regrouped: threads
     then reduce together. No loop around or inside it may be bound to the same axis, unless that is a "threadIdx" and
     the threads fill shared memory together: loops of one extent, the inner one filling what each iteration of the outer
-    one would fill alike.
+    one would fill alike. A loop that is bound already is bound anew.
     """
     if thread_axis not in THREAD_AXES:
         ctx.refuse("'thread_axis'", f"{thread_axis!r} is no thread axis", f"known: {', '.join(THREAD_AXES)}", [loop])
@@ -64,7 +64,6 @@ def bind(ctx, loop, thread_axis):
                 ctx.refuse("'thread_axis'", f"loop {other.loop_var.name}, which is nested with loop "
                            f"{loop.loop_var.name}, is bound to {thread_axis} too, and {why}", "choose another axis",
                            [loop, other])
-    _require_unbound(ctx, loop)
     if thread_axis.startswith("threadIdx") and _reduces(loop):
         _require_reduction(ctx, loop)
     else:
@@ -117,10 +116,4 @@ def _above(index, outer, stmt):
 
 
 def _with_kind(ctx, loop, kind):
-    _require_unbound(ctx, loop)
-    return Result(ctx.index.rewrite({loop: loop.replace(kind=kind)}))
-
-
-def _require_unbound(ctx, loop):
-    if loop.thread_binding is not None:
-        ctx.refuse("'loop'", f"loop {loop.loop_var.name} is bound to {loop.thread_binding}", "", [loop])
+    return Result(ctx.index.rewrite({loop: loop.replace(kind=kind, thread_binding=None)}))

@@ -70,7 +70,7 @@ def _apply(sch, conv, epilogue, data, strides, kernel, plan, target):
         ic, kh, kw = reduce
         sch.reorder(ic, kw, kh)
         sch.unroll(kh)
-        hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer])
+        hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer], target.lanes)
         reduce = [ic, kw]
     if (data or target.lanes == 1) and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
         sch.unroll(reduce.pop())  # the place of a column in its plane is a constant, or compilers load it once

@@ -90,15 +90,19 @@ def lane_by_lane(sch, target, reduce, operand):
     return [*outer, k], [lane]
 
 
-def hold(sch, block, loop, buffers):
+def hold(sch, block, loop, buffers, lanes=None):
     """Pin in registers, before each iteration of a loop, what it reads from buffers more than once: vectors along the
-    last dimension. Vectors of narrow integers are made by each load, which compilers find to be the same."""
+    last dimension, each element where the target's have one of the `lanes`. Vectors of narrow integers are made by each
+    load, which compilers find to be the same."""
     for buffer in buffers:
         if buffer.dtype in NARROW:
             continue
         copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local", [block])
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]
+        if lanes == 1:
+            element, lane = sch.split(lane, [None, 1])
+            points.append(element)
         in_registers(sch, points, lane)
         sch.annotate(points[-1], HOLD, 1)
 

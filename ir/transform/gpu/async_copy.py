@@ -71,15 +71,15 @@ def _copied_together(store, v, lanes, an, weak):
 
 
 def copied(store, an, weak):
-    """The asynchronous copy that a store is; None where it is none. weak: {id of a buffer: bytes that its address is a
-    multiple of, where these are less than 16}."""
+    """The asynchronous copy that a store is; None where it is none. weak: {pointer: bytes that it is a multiple of,
+    where these are less than 16}."""
     value, condition = _guarded(store.value)
     if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
             and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
         return None
     start, source = _start(store.indices), _start(value.indices)
     size = store.buffer.dtype.bytes * value.dtype.lanes
-    if start is None or source is None or size not in SIZES or weak.get(id(value.buffer), 16) % size or not all(
+    if start is None or source is None or size not in SIZES or weak.get(value.buffer.data, 16) % size or not all(
             an.can_prove_equal(i % value.dtype.lanes, 0) for i in (start, source)):
         return None
     to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))

@@ -37,8 +37,8 @@ def _is_for_gpu(name, func):
     if target is None:
         target = Target.current()
         if target is None:
-            raise ValueError(f"the function {name} has no target: write `with tvm.target.Target(\"cuda\"):` around, or give "
-                             "it the attribute \"target\"")
+            raise ValueError(f"the function {name} has no target: write `with tvm.target.Target(\"cuda\"):` around, or "
+                             "give it the attribute \"target\"")
     kind = target.get("kind") if isinstance(target, dict) else getattr(target, "kind", target)
     return str(kind).split()[0].split("-")[0] in GPUS
 

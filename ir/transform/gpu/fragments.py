@@ -9,7 +9,7 @@ from ...expr import Call, IntImm, StringImm, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, For, seq
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, seq
 from .barriers import WGMMA
 from .software_pipeline import WAIT
 
@@ -18,6 +18,7 @@ EACH = TILE // LANES  # elements of a fragment in a lane
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _SUMS = {("float16", "float32"): "f16_f32", ("float16", "float16"): "f16_f16", ("bfloat16", "float32"): "bf16_f32"}
 _PARTS = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
+STORE = "tir.tvm_store_matrix_sync"
 _FRAGMENTS = ("tvm_load_matrix_sync", "tvm_store_matrix_sync", "tvm_fill_fragment", "tvm_mma_sync")
 
 
@@ -27,13 +28,25 @@ class FragmentError(ValueError):
 
 def infer_fragment(func):
     """Requires flat buffers. Ensures that no buffer has a scope "wmma....": each is what a lane has of its fragments,
-    scope "local", and operations on fragments are calls of functions of ingot_fragment.h.
+    scope "local", and operations on fragments are calls of functions of ingot_fragment.h; products of warpgroups are
+    calls of those of ingot_wgmma.h, and are waited for before their sums are stored.
 
-    Raises FragmentError for tiles and dtypes that these do not have, and where a program reads or writes an element of
-    a fragment.
+    Raises FragmentError for tiles and dtypes that these do not have, where a program reads or writes an element of a
+    fragment, and where products are under way when it ends.
     """
     found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
-    return func.replace(body=_Fragments(func, found).visit(func.body)) if found else func
+    if not found:
+        return func
+    fragments = _Fragments(func, found)
+    body = fragments.visit(func.body)
+    if _behind(func.body) and not fragments.waited:
+        fragments.fail("products of a warpgroup are under way when it ends; store their sums after them")
+    return func.replace(body=body)
+
+
+def _behind(stmt):
+    """Whether a statement has products of warpgroups that may be under way after it."""
+    return any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(stmt, Call))
 
 
 def _call(name, *args):
@@ -42,6 +55,7 @@ def _call(name, *args):
 
 class _Fragments(Mutator):
     def __init__(self, func, buffers):
+        self.waited = False
         self.warpgroups = any(call.op == WGMMA for call in collect(func.body, Call))
         self.func, self.own, self.pointers = func, {}, {}
         for b in buffers:
@@ -79,13 +93,17 @@ class _Fragments(Mutator):
             return seq(stmt, _call("ingot_fence_proxy_async"))
         return self.generic_visit(stmt)
 
-    def visit_For(self, loop):
-        """After a loop with products that may still be under way these are waited for."""
-        behind = any(call.op == WGMMA and not is_const_int(call.args[5], 0) for call in collect(loop.body, Call))
-        inner = behind and loop.kind != "thread_binding" and not any(
-            call.op == WGMMA for inner in collect(loop.body, For) for call in collect(inner.body, Call))
-        loop = self.generic_visit(loop)
-        return seq(loop, _call("ingot_wgmma_wait", const(0))) if inner else loop
+    def visit_SeqStmt(self, stmts):
+        """Products of a warpgroup that may still be under way are waited for before what follows them, a barrier and
+        stores of the sums, where these may take the place of operands."""
+        behind = [n for n, s in enumerate(stmts.seq) if _behind(s)]
+        stored = [n for n, s in enumerate(stmts.seq) if any(c.op == STORE for c in collect(s, Call))]
+        parts = [self.visit(s) for s in stmts.seq]
+        last = max((n for n in behind if any(n < m for m in stored)), default=None)
+        if last is not None:
+            self.waited = True
+            parts.insert(last + 1, _call("ingot_wgmma_wait", const(0)))
+        return seq(*parts)
 
     def of_warpgroup(self, pointer, offset, a, b, columns, pending):
         """The products of a turn, 16 terms each."""
@@ -159,11 +177,17 @@ def _in_rows(fragment, source, stride):
 # ---------------------------------------------------------------- what needs no fragments
 
 _FORMATS = {"fp16": "f16", "float16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32", "fp32": "f32",
-            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32"}
-# The products of ingot_mma.h: shape, format of the operands, of the sums.
+            "float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "fp64": "f64", "float64": "f64"}
+# The products of ingot_mma.h: shape, format of the operands (of both, where these differ), of the sums.
 _MMA = {("m16n8k16", "f16", "f32"), ("m16n8k16", "bf16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f16", "f32"),
         ("m16n8k8", "bf16", "f32"), ("m16n8k8", "tf32", "f32"), ("m16n8k4", "tf32", "f32"), ("m16n8k32", "s8", "s32"),
-        ("m16n8k32", "u8", "s32")}
+        ("m16n8k32", "u8", "s32"), ("m16n8k32", "u8s8", "s32"), ("m16n8k32", "s8u8", "s32"), ("m16n8k16", "s8", "s32"),
+        ("m8n8k4", "f64", "f64")}
+# Operations of scripts for which there is no function
+_UNKNOWN = {"ptx_mma_sp": "products of sparse operands", "ptx_cp_async_bulk": "copies in bulk",
+            **dict.fromkeys(("create_barriers", "ptx_init_barrier_thread_count", "ptx_arrive_barrier",
+                             "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_cp_async_barrier"),
+                            "barriers that count arrivals; wait by T.ptx_wait_group and T.tvm_storage_sync")}
 
 
 def lower_device_ops(func):
@@ -185,7 +209,10 @@ class _DeviceOps(Mutator):
 
     def visit_Call(self, call):
         call = self.generic_visit(call)
-        lower = getattr(self, "op_" + call.op.removeprefix("tir."), None)
+        name = call.op.removeprefix("tir.")
+        if name in _UNKNOWN:
+            self.fail(f"T.{name} has no function here: there are no {_UNKNOWN[name]}")
+        lower = getattr(self, "op_" + name, None)
         return call if lower is None else lower(call, *call.args)
 
     def address(self, pointer, offset=None):
@@ -217,8 +244,9 @@ class _DeviceOps(Mutator):
     def op_ptx_mma(self, call, shape, a_layout, b_layout, a_type, b_type, c_type, *rest):
         a, b, c = (self.address(*rest[n:n + 2]) for n in (0, 2, 4))
         formats = [_FORMATS.get(t.value) for t in (a_type, b_type, c_type)]
-        found = shape.value, formats[0], formats[2]
-        if (a_layout.value, b_layout.value) != ("row", "col") or formats[0] != formats[1] or found not in _MMA:
+        operands = formats[0] if formats[0] == formats[1] else "".join(map(str, formats[:2]))
+        found = shape.value, operands, formats[2]
+        if (a_layout.value, b_layout.value) != ("row", "col") or found not in _MMA:
             known = ", ".join(" ".join(row) for row in sorted(_MMA))
             self.fail(f"there is no ptx_mma {shape.value} {a_layout.value} {b_layout.value} of {a_type.value} and "
                       f"{b_type.value} with sums of {c_type.value}; known, of row and col: {known}")

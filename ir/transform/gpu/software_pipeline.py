@@ -110,6 +110,8 @@ class _Pipeline:
         self.loop, self.func, self.an = loop, func, Analyzer()
         self.names, self.copied = names, set()  # names of blocks; ids of those that stand in a turn already
         self.allocs, children = _statements_in(loop.body)
+        if len(children) < len(_numbers(loop.annotations.get(STAGES)) or ()):
+            self.allocs, children = _statements_inside(self.allocs, children)
         self.parts = self._parts(children, is_async)
         self.turn = sorted(self.parts, key=lambda p: p.order)
         self.last = max(p.stage for p in self.parts)
@@ -333,6 +335,12 @@ def _statements_in(body):
         allocs += body.block.alloc_buffers
         body = body.block.body
     return allocs, body.seq if isinstance(body, SeqStmt) else (body,)
+
+
+def _statements_inside(allocs, children):
+    """The same with the statements in blocks that only group some, such as pipelines of their own, in their place."""
+    found = [_statements_in(child) for child in children]
+    return [*allocs, *(b for more, _ in found for b in more)], [stmt for _, stmts in found for stmt in stmts]
 
 
 def _numbers(values):

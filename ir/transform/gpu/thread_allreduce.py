@@ -162,8 +162,8 @@ class _Lower(StmtMutator):
         staged = [decl_buffer((warps * own.groups,), v.dtype, "red_buf_staging", "shared") for v in values]
         partial, held, lines = self._one_warp(own, reducer, values, WARP)
         at = own.group * warps
-        lines += [IfThenElse(_equal(own.index % WARP, 0), _stores(staged, map(_first, partial), at + own.index // WARP)),
-                  _sync("shared")]
+        keep = _stores(staged, map(_first, partial), at + own.index // WARP)
+        lines += [IfThenElse(_equal(own.index % WARP, 0), keep), _sync("shared")]
         again, more, later = self._one_warp(own, reducer, [BufferLoad(s, (at + own.index,)) for s in staged], warps,
                                             own.index < warps)
         done = [decl_buffer((own.groups,), v.dtype, "red_result", "shared") for v in values]

@@ -345,8 +345,8 @@ def extremes(e, ranges, guards):
 
 
 def in_several_blocks(access, blocks, ranges, dims):
-    """Whether threads of different blocks certainly touch the same element, if dimensions `dims` are SAMPLE. blocks: the
-    variables of blocks; ranges: {Var: Range} of these and of a block's threads."""
+    """Whether threads of different blocks certainly touch the same element, if dimensions `dims` are SAMPLE. blocks:
+    the variables of blocks; ranges: {Var: Range} of these and of a block's threads."""
     if access.indices is None or any(i is None for i in access.indices):
         return False
     guards = parts_of(access.guards)

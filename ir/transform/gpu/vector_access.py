@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import reduce
 
 from ...arith import Analyzer
-from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Select, Var, const
+from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, Var, const
 from ...node import Mutator, Node, collect, structural_equal
 from ...tir.buffer import decl_buffer
 from ...tir.hints import REDUCE_LANES
@@ -13,14 +13,16 @@ from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, Se
 from ..walk import StmtMutator, without
 from .barriers import ASYNC_SCOPE
 
+MOST_UNROLLED = 16  # lanes that are copies of what one does
+
 
 def vectorize_access(func, enable_vectorize=True):
     """Requires flat buffers. Ensures no vectorized loops: in those over neighbours in memory whose addresses are
     multiples of 8 or 16 bytes these are moved together, by a BufferStore of a Ramp. Its value is a BufferLoad of a
     Ramp, the same where a condition holds and zeros elsewhere (tir.if_then_else), or a constant (Broadcast). What is
     computed lies in an array of the thread, element by element, and so does what it is computed of. All other loops
-    become unrolled ones, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES, whose lanes add
-    up one after the other what is moved together."""
+    become unrolled ones, long ones serial, as all do unless enable_vectorize. So do loops with annotation REDUCE_LANES,
+    whose lanes add up one after the other what is moved together."""
     return func.replace(body=_VectorizeAccess(weak_alignments(func), enable_vectorize).visit(func.body))
 
 
@@ -64,24 +66,26 @@ class _VectorizeAccess(StmtMutator):
             v, outer = loop.loop_var, Var(f"{loop.loop_var.name}_0", loop.loop_var.dtype)
             start = loop.min if turns == 1 else loop.min + outer * lanes
             self.an.bind(outer, Range(const(0, v.dtype), const(turns, v.dtype)), allow_override=True)
-            found = _Widen(self, v, start, lanes).stmt(loop.body)
+            found = _Widen(self, v, start, lanes, loop.kind != "vectorized").stmt(loop.body)
             if found is not None:
                 zero = const(0, v.dtype)
                 return found if turns == 1 else For(outer, zero, const(turns, v.dtype), "unrolled", found)
-        return loop.replace(kind="unrolled", body=self.visit(loop.body))
+        kind = "unrolled" if loop.extent.value <= MOST_UNROLLED else "serial"
+        return loop.replace(kind=kind, body=self.visit(loop.body))
 
 
 class _Widen(Lanes):
-    """Makes accesses of so many lanes of the statements in a loop over v, whose iterations begin at `start`."""
+    """Makes accesses of so many lanes of the statements in a loop over v, whose iterations begin at `start`.
+    in_order: they depend on each other, one after the other."""
 
-    def __init__(self, outer, v, start, lanes):
+    def __init__(self, outer, v, start, lanes, in_order):
         super().__init__(outer.an, v, start, lanes, outer.weak)
-        self.asynchronous = outer.asynchronous
+        self.asynchronous, self.in_order = outer.asynchronous, in_order
 
     def stmt(self, stmt):
         """Several lanes of a statement; None where it has no access for them."""
         if isinstance(stmt, SeqStmt):
-            parts = [self.stmt(s) for s in stmt.seq]
+            parts = [] if self.in_order else [self.stmt(s) for s in stmt.seq]
             if not any(p is not None for p in parts):
                 return None
             return seq(*(self.apart(s) if p is None else p for s, p in zip(stmt.seq, parts)))

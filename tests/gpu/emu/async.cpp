@@ -11,7 +11,7 @@
 using namespace emu;
 #define PC __builtin_return_address(0)
 
-/* ---- work that somebody does while threads run ------------------------------------------------------------------- */
+/* ---- work that somebody does while threads run ------------------------------------------------------------------ */
 static std::deque<std::function<void()>> queue;
 static void start_work(const std::function<void()> &work)
 {
@@ -39,20 +39,23 @@ static void wait_for_groups(std::vector<std::vector<Copy>> &groups, int pending)
     }
 }
 
-/* ---- cp.async ------------------------------------------------------------------------------------------------------ */
+/* ---- cp.async --------------------------------------------------------------------------------------------------- */
 static void copied(void *to, const void *from, int size, int bytes, const void *pc)
 {
-    if ((uintptr_t)to % (unsigned)size || (bytes && (uintptr_t)from % (unsigned)size)) trap("an asynchronous copy is not aligned");
+    if ((uintptr_t)to % (unsigned)size || (bytes && (uintptr_t)from % (unsigned)size))
+        trap("an asynchronous copy is not aligned");
     Thread &t = threads[current];
     const unsigned time = ++t.own_copies;
     if (bytes) touch(from, (size_t)bytes, READ, pc);
-    touch(to, (size_t)size, WRITE, pc);                 /* now others are done with what was there */
-    see_later(to, (size_t)size, WRITE, pc, own_half(), time);   /* and nobody may touch it before the copy is done */
+    touch(to, (size_t)size, WRITE, pc);                       /* now others are done with what was there */
+    see_later(to, (size_t)size, WRITE, pc, own_half(), time); /* and nobody may touch it before the copy is done */
     std::vector<unsigned char> data((size_t)size, 0);
     if (bytes) memcpy(data.data(), from, (size_t)bytes);
     if (policy.late) memset(to, 0xff, (size_t)size);
     else memcpy(to, data.data(), (size_t)size);
-    t.groups.back().push_back({time, [=] { if (policy.late) memcpy(to, data.data(), data.size()); }});
+    t.groups.back().push_back({time, [=] {
+                                   if (policy.late) memcpy(to, data.data(), data.size());
+                               }});
 }
 void ingot_cp_async4(void *to, const void *from, int bytes) { copied(to, from, 4, bytes, PC); }
 void ingot_cp_async8(void *to, const void *from, int bytes) { copied(to, from, 8, bytes, PC); }
@@ -62,8 +65,14 @@ void ingot_cp_async_wait(int pending) { wait_for_groups(threads[current].groups,
 void ingot_barrier_sync(int number, int count) { sync_named(number, count); }
 void ingot_barrier_arrive(int number, int count) { arrive_named(number, count); }
 
-/* ---- mbarriers ----------------------------------------------------------------------------------------------------- */
-struct Mbarrier { unsigned number, by, when; int count, left; long bytes; unsigned phase, time; Gathering known; };
+/* ---- mbarriers -------------------------------------------------------------------------------------------------- */
+struct Mbarrier {
+    unsigned number, by, when;
+    int count, left;
+    long bytes;
+    unsigned phase, time;
+    Gathering known;
+};
 static std::map<uint64_t *, Mbarrier> mbarriers;
 void emu::begin_async() { mbarriers.clear(), queue.clear(); }
 void emu::end_async()
@@ -81,7 +90,8 @@ static Mbarrier &mbarrier(uint64_t *bar, const void *pc)
     const Mbarrier &b = found->second;
     if (seen && !knows(b.by, b.when))
         fault("race: " + thread_name(current) + " uses mbarrier " + named(bar) + ", which " + thread_name(b.by)
-              + " initializes, and nothing orders the two", pc);
+                  + " initializes, and nothing orders the two",
+              pc);
     return found->second;
 }
 static void complete_phase(uint64_t *bar, Mbarrier &b)
@@ -142,7 +152,7 @@ void ingot_mbarrier_arrive_cp_async(uint64_t *bar)
     });
 }
 
-/* ---- copies of tiles ------------------------------------------------------------------------------------------------ */
+/* ---- copies of tiles -------------------------------------------------------------------------------------------- */
 void ingot_fence_proxy_async(void)
 {
     Thread &t = threads[current];
@@ -150,18 +160,25 @@ void ingot_fence_proxy_async(void)
 }
 void ingot_tma_prefetch_map(const ingot_tensor_map *) {}
 
-struct Map { unsigned char *base; uint64_t columns, rows, row_bytes; uint32_t box_columns, box_rows, element, swizzle; };
+struct Map {
+    unsigned char *base;
+    uint64_t columns, rows, row_bytes;
+    uint32_t box_columns, box_rows, element, swizzle;
+};
 static const uint64_t ENCODED = 0x70616d20726f736e;
 extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *base,
-    const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
-    CUtensorMapInterleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
+                                           const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                                           const cuuint32_t *steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
 {
     static const uint32_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
     const uint32_t element = bytes[type], widest = swizzle ? 16u << swizzle : 256 * element;
-    if (rank != 2 || (uintptr_t)base % 16 || strides[0] % 16 || strides[0] >= (uint64_t)1 << 40 || !box[0] || !box[1] || box[0] > 256
-        || box[1] > 256 || box[0] * element % 16 || box[0] * element > widest || steps[0] != 1 || steps[1] != 1)
+    if (rank != 2 || (uintptr_t)base % 16 || strides[0] % 16 || strides[0] >= (uint64_t)1 << 40 || !box[0] || !box[1]
+        || box[0] > 256 || box[1] > 256 || box[0] * element % 16 || box[0] * element > widest || steps[0] != 1
+        || steps[1] != 1)
         return CUDA_ERROR_INVALID_VALUE;
-    const Map m = {(unsigned char *)base, sizes[0], sizes[1], strides[0], box[0], box[1], element, swizzle ? 16u << swizzle : 0u};
+    const Map m = {(unsigned char *)base,        sizes[0], sizes[1], strides[0], box[0], box[1], element,
+                   swizzle ? 16u << swizzle : 0u};
     memset(map, 0, sizeof *map);
     map->opaque[0] = ENCODED;
     memcpy(map->opaque + 1, &m, sizeof m);
@@ -190,9 +207,7 @@ template <class F> static void rows_of(const Map &m, int x, int y, F f)
             f(m.base + (uint64_t)(y + r) * m.row_bytes + (uint64_t)(x + first) * m.element, r, first, end);
 }
 static unsigned char *element_of(const Map &m, unsigned char *tile, int64_t row, int64_t column)
-{
-    return swizzled(tile + (row * m.box_columns + column) * m.element, m.swizzle);
-}
+{ return swizzled(tile + (row * m.box_columns + column) * m.element, m.swizzle); }
 void ingot_tma_load_2d(void *dst, const ingot_tensor_map *map, uint64_t *bar, int x, int y)
 {
     const void *pc = PC;
@@ -202,9 +217,12 @@ void ingot_tma_load_2d(void *dst, const ingot_tensor_map *map, uint64_t *bar, in
     const size_t bytes = (size_t)m.box_rows * m.box_columns * m.element;
     const unsigned agent = 2 * (unsigned)threads.size() + b.number, time = ++b.time;
     if (seen && !is_fenced(b.by, b.when))
-        fault("unfenced: a copy arrives at " + named(bar) + ", which was initialized without ingot_mbarrier_init_fence() since", pc);
+        fault("unfenced: a copy arrives at " + named(bar)
+                  + ", which was initialized without ingot_mbarrier_init_fence() since",
+              pc);
     rows_of(m, x, y, [&](unsigned char *row, int64_t, int64_t first, int64_t end) {
-        touch(row, (size_t)(end - first) * m.element, READ, pc); });
+        touch(row, (size_t)(end - first) * m.element, READ, pc);
+    });
     touch(tile, bytes, WRITE, pc);
     see_later(tile, bytes, WRITE, pc, agent, time);
     if (policy.late) memset(tile, 0xff, bytes);
@@ -212,7 +230,9 @@ void ingot_tma_load_2d(void *dst, const ingot_tensor_map *map, uint64_t *bar, in
         for (int64_t r = 0; r < m.box_rows; ++r)
             for (int64_t c = 0; c < m.box_columns; ++c) memset(element_of(m, tile, r, c), 0, m.element);
         rows_of(m, x, y, [&](unsigned char *row, int64_t r, int64_t first, int64_t end) {
-            for (int64_t c = first; c < end; ++c) memcpy(element_of(m, tile, r, c), row + (c - first) * m.element, m.element); });
+            for (int64_t c = first; c < end; ++c)
+                memcpy(element_of(m, tile, r, c), row + (c - first) * m.element, m.element);
+        });
         b.known.give(agent, time);
         b.bytes -= (long)bytes;
         complete_phase(bar, b);
@@ -228,13 +248,18 @@ void ingot_tma_store_2d(const ingot_tensor_map *map, const void *src, int x, int
     const size_t bytes = (size_t)m.box_rows * m.box_columns * m.element;
     see_by_proxy(tile, bytes, pc, agent, time);
     rows_of(m, x, y, [&](unsigned char *row, int64_t, int64_t first, int64_t end) {
-        see_later(row, (size_t)(end - first) * m.element, WRITE, pc, agent, time); });
+        see_later(row, (size_t)(end - first) * m.element, WRITE, pc, agent, time);
+    });
     const auto work = [=] {
         rows_of(m, x, y, [&](unsigned char *row, int64_t r, int64_t first, int64_t end) {
-            for (int64_t c = first; c < end; ++c) memcpy(row + (c - first) * m.element, element_of(m, tile, r, c), m.element); });
+            for (int64_t c = first; c < end; ++c)
+                memcpy(row + (c - first) * m.element, element_of(m, tile, r, c), m.element);
+        });
     };
     if (!policy.late) work();
-    t.stores.back().push_back({time, [=] { if (policy.late) work(); }});
+    t.stores.back().push_back({time, [=] {
+                                   if (policy.late) work();
+                               }});
 }
 void ingot_tma_store_commit(void) { threads[current].stores.emplace_back(); }
 void ingot_tma_store_wait_read(int pending) { wait_for_groups(threads[current].stores, pending < 4 ? pending : 3); }

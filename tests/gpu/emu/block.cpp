@@ -8,7 +8,7 @@
 #include <random>
 
 namespace emu {
-#define BUILTIN __attribute__((section("emu_builtins")))    /* variables that kernels read, seen or not */
+#define BUILTIN __attribute__((section("emu_builtins"))) /* variables that kernels read, seen or not */
 uint3 thread_idx BUILTIN, block_idx BUILTIN;
 dim3 block_dim BUILTIN, grid_dim BUILTIN;
 unsigned lane BUILTIN;
@@ -33,7 +33,11 @@ struct Meeting {
     Meeting_kind kind;
 };
 static std::vector<Meeting> warps;
-struct Barrier { unsigned arrived = 0; int count = 0, last = 0, site = 0; Gathering known; };
+struct Barrier {
+    unsigned arrived = 0;
+    int count = 0, last = 0, site = 0;
+    Gathering known;
+};
 static Barrier whole;
 static std::map<int, Barrier> named_barriers;
 
@@ -61,12 +65,17 @@ void release(Waits what)
 static std::string told(Waits w)
 {
     const char *const names[] = {"nothing", "__syncthreads", "barrier ", "its warp", "mbarrier "};
-    return names[w.kind] + (w.kind == Waits::NAMED ? std::to_string(w.on) : w.kind == Waits::MBARRIER ? named((const void *)w.on) : "");
+    return names[w.kind]
+           + (w.kind == Waits::NAMED      ? std::to_string(w.on)
+              : w.kind == Waits::MBARRIER ? named((const void *)w.on)
+                                          : "");
 }
 
 void fail(const std::string &what)
 {
-    const std::string text = (running ? running->name : "?") + (": " + what);
+    const std::string where = "block (" + std::to_string(block_idx.x) + ", " + std::to_string(block_idx.y) + ", "
+                            + std::to_string(block_idx.z) + ")";
+    const std::string text = (running ? running->name : "?") + (", " + where + ": " + what);
     if (failure.size() < 2000) failure += (failure.empty() ? "" : "\n") + text;
     fprintf(stderr, "emulator: %s\n", text.c_str());
 }
@@ -94,7 +103,8 @@ static void check_together()
     if (whole.arrived == 1) whole.site = barrier_site;
     const std::string line = ", line " + std::to_string(barrier_line);
     if (whole.site != barrier_site) fault("divergent: threads of a block wait at different barriers" + line, &whole);
-    if (live != threads.size()) fault("divergent: threads of a block wait at a barrier that others have passed by" + line, &live);
+    if (live != threads.size())
+        fault("divergent: threads of a block wait at a barrier that others have passed by" + line, &live);
 }
 
 int sync_block_count(int predicate)
@@ -106,7 +116,7 @@ int sync_block_count(int predicate)
     whole.known.give();
     if (whole.arrived == live) complete_whole();
     else wait_for({Waits::BLOCK, 0});
-    learn(whole.known.done);
+    whole.known.take();
     return whole.last;
 }
 void sync_block() { sync_block_count(0); }
@@ -125,7 +135,7 @@ void sync_named(int number, int count)
 {
     Barrier &b = named_barriers[number];
     if (!arrive(b, number, count)) wait_for({Waits::NAMED, (uintptr_t)number});
-    learn(b.known.done);
+    b.known.take();
 }
 void arrive_named(int number, int count) { arrive(named_barriers[number], number, count); }
 
@@ -164,7 +174,7 @@ const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, Mee
     const unsigned needed = mask & alive_lanes(warp);
     if ((m.ready & needed) == needed) complete_warp(m, warp);
     else wait_for({Waits::WARP, warp});
-    if (kind == SYNC) learn(m.known[generation].done);
+    if (kind == SYNC) m.known[generation].take();
     if (here) *here = m.here[generation];
     return m.all[generation];
 }
@@ -176,7 +186,11 @@ void pause()
         if (!_setjmp(threads[current].at)) _longjmp(scheduler, 1);
     }
 }
-long long clock_now() { static long long now; return now += 16; }
+long long clock_now()
+{
+    static long long now;
+    return now += 16;
+}
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
 static void body()
@@ -189,7 +203,7 @@ static void body()
     complete_whole();
     const unsigned warp = current / 32, needed = alive_lanes(warp) & warps[warp].members;
     Meeting &m = warps[warp];
-    if (m.ready && (m.ready & needed) == needed) complete_warp(m, warp);  /* the others waited for this lane alone */
+    if (m.ready && (m.ready & needed) == needed) complete_warp(m, warp); /* the others waited for this lane alone */
     _longjmp(scheduler, 1);
 }
 
@@ -211,12 +225,13 @@ static void begin_threads(unsigned count)
         for (auto *groups : {&t.groups, &t.stores, &t.products})
             if (groups->size() != 1 || !groups->front().empty()) groups->assign(1, {});
         t.started = t.done = false, t.waits = {Waits::NOTHING, 0};
-        t.known = t.known_at_fence = nullptr, t.fenced = 0, t.wgmma_fenced = false, t.time = 1, t.own_copies = 0, t.phase = 0, t.visits_phase = 0;
+        t.known = t.known_at_fence = nullptr, t.fenced = 0, t.wgmma_fenced = false, t.time = 1, t.own_copies = 0,
+        t.phase = 0, t.visits_phase = 0;
         std::fill(t.visits.begin(), t.visits.end(), 0);
     }
 }
 
-static void run_on(unsigned n)      /* until it waits or ends */
+static void run_on(unsigned n) /* until it waits or ends */
 {
     Thread &t = threads[n];
     enter(n);
@@ -233,7 +248,7 @@ static void run_on(unsigned n)      /* until it waits or ends */
 
 static void stuck()
 {
-    std::map<std::string, std::pair<std::string, unsigned>> waiting;    /* for what: the first thread, how many others */
+    std::map<std::string, std::pair<std::string, unsigned>> waiting; /* for what: the first thread, how many others */
     for (unsigned i = 0; i < threads.size(); ++i)
         if (!threads[i].done) {
             auto known = waiting.insert({told(threads[i].waits), {thread_name(i), 0}});
@@ -241,13 +256,14 @@ static void stuck()
         }
     std::string who;
     for (auto &w : waiting)
-        who += " " + w.second.first + (w.second.second ? " and " + std::to_string(w.second.second) + " others" : "") + " for " + w.first + ";";
+        who += " " + w.second.first + (w.second.second ? " and " + std::to_string(w.second.second) + " others" : "")
+               + " for " + w.first + ";";
     fail("deadlock:" + who);
 }
 
 static void run_fibers(unsigned count)
 {
-    static const unsigned PATIENCE = 1000;      /* rounds in which threads ran, and nothing came of it */
+    static const unsigned PATIENCE = 1000; /* rounds in which threads ran, and nothing came of it */
     warps.assign((count + 31) / 32, Meeting());
     whole = Barrier(), named_barriers.clear(), live = count;
     static std::vector<unsigned> turns;
@@ -263,14 +279,20 @@ static void run_fibers(unsigned count)
             if (t.done || t.waits.kind != Waits::NOTHING) continue;
             ran = true;
             const int back = _setjmp(scheduler);
-            if (back == 2) { live = 0; return; }
+            if (back == 2) {
+                live = 0;
+                return;
+            }
             if (!back) run_on(turns[i]);
             if (policy.starving && progress != since) break;
         }
         idle = progress == since ? idle + 1 : 0;
         if (live && (!ran || idle)) {
             if (work_left()) idle = 0;
-            else if (!ran || idle > PATIENCE) { stuck(); return; }
+            else if (!ran || idle > PATIENCE) {
+                stuck();
+                return;
+            }
         }
     }
 }
@@ -299,4 +321,4 @@ void run_block(const Kernel *kernel, void *const *args)
     }
     count_rest();
 }
-}
+}  // namespace emu

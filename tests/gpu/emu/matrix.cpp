@@ -29,8 +29,8 @@ void ingot_ldmatrix_x1_trans(void *w, const void *row) { load(w, row, 1, true, _
 void ingot_ldmatrix_x2_trans(void *w, const void *row) { load(w, row, 2, true, __builtin_return_address(0)); }
 void ingot_ldmatrix_x4_trans(void *w, const void *row) { load(w, row, 4, true, __builtin_return_address(0)); }
 
-/* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, 4 / sizeof elements
- * in each; `halves` words of B for each column, and twice as many of A. */
+/* A product of 16 rows and 8 columns: element (m, k) of A and (k, n) of B lie in registers of lanes, 4 / sizeof
+ * elements in each; `halves` words of B for each column, and twice as many of A. */
 template <class A, class B, class S>
 static void product(int halves, S *d, const void *a, const void *b, const S *c, S (*x_of)(A), S (*y_of)(B))
 {
@@ -71,6 +71,23 @@ PRODUCT(m16n8k32_u8_s32, int32_t, 2, u8, u8)
 PRODUCT(m16n8k32_u8s8_s32, int32_t, 2, u8, s8)
 PRODUCT(m16n8k32_s8u8_s32, int32_t, 2, s8, u8)
 PRODUCT(m16n8k16_s8_s32, int32_t, 1, s8, s8)
+void ingot_mma_m8n8k4_f64_f64(double *d, const double *a, const double *b, const double *c)
+{
+    const double mine[2] = {*a, *b};
+    const unsigned char *all = emu::exchange(0xffffffffu, &mine, sizeof mine, emu::MATRIX, nullptr);
+    const int g = (int)emu::lane / 4, t = (int)emu::lane % 4;
+    double sums[2];
+    for (int i = 0; i < 2; ++i) {
+        sums[i] = c[i];
+        for (int k = 0; k < 4; ++k) {
+            double x, y;
+            memcpy(&x, all + emu::SLOT * (g * 4 + k), sizeof x);
+            memcpy(&y, all + emu::SLOT * ((t * 2 + i) * 4 + k) + sizeof x, sizeof y);
+            sums[i] += x * y;
+        }
+    }
+    memcpy(d, sums, sizeof sums);
+}
 void ingot_mma_m16n8k16_f16_f16(void *d, const void *a, const void *b, const void *c)
 {
     uint16_t old[4], out[4];

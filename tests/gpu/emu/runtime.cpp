@@ -33,7 +33,7 @@ static const Policy &from_environment()
         policy.order = p.find("down") == 0 ? DOWN : p.find("shuffled") == 0 ? SHUFFLED : UP;
         policy.late = p.find("late") != std::string::npos;
         policy.starving = p.find("starving") != std::string::npos;
-        dropped = environment("EMU_DROP", -1);
+        dropped = environment("EMU_DROP", dropped);
         read = true;
     }
     return policy;

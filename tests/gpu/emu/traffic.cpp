@@ -1,5 +1,6 @@
-/* What accesses cost: how often a warp's request to shared memory is served, since lanes want different words of one bank,
- * and how many sectors of 32 bytes a request to global memory moves. EMU_REPORT=FILE gets a line of each at the end. */
+/* What accesses cost: how often a warp's request to shared memory is served, since lanes want different words of one
+ * bank, and how many sectors of 32 bytes a request to global memory moves. EMU_REPORT=FILE gets a
+ * line of each at the end. */
 #include "fibers.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +10,20 @@
 #include <unordered_map>
 
 namespace emu {
-struct Request { uintptr_t at[32]; unsigned lanes; unsigned bytes; };
-struct Site { const Kernel *kernel; const void *pc; bool write; Space space; };
-struct Total { size_t requests = 0, cost = 0, ideal = 0, worst = 0, bytes = 0; };
+struct Request {
+    uintptr_t at[32];
+    unsigned lanes;
+    unsigned bytes;
+};
+struct Site {
+    const Kernel *kernel;
+    const void *pc;
+    bool write;
+    Space space;
+};
+struct Total {
+    size_t requests = 0, cost = 0, ideal = 0, worst = 0, bytes = 0;
+};
 static std::unordered_map<const void *, unsigned> numbers;
 static std::vector<Site> sites;
 static std::vector<Total> totals;
@@ -55,7 +67,11 @@ static void complete(unsigned number, const Request &r)
     else sectors(total, r);
 }
 
-static bool wanted() { static const bool is = getenv("EMU_REPORT") != nullptr; return is; }
+static bool wanted()
+{
+    static const bool is = getenv("EMU_REPORT") != nullptr;
+    return is;
+}
 void count(const void *at, size_t bytes, bool write, Space space, const void *pc)
 {
     if (!wanted()) return;
@@ -65,7 +81,8 @@ void count(const void *at, size_t bytes, bool write, Space space, const void *pc
     Thread &t = threads[current];
     if (t.visits_phase != t.phase) std::fill(t.visits.begin(), t.visits.end(), 0), t.visits_phase = t.phase;
     if (t.visits.size() <= number) t.visits.resize(number + 1, 0);
-    const uint64_t key = (uint64_t)number << 48 | (uint64_t)(current / 32) << 42 | (uint64_t)(t.phase & 0xfffff) << 22 | (t.visits[number]++ & 0x3fffff);
+    const uint64_t key = (uint64_t)number << 48 | (uint64_t)(current / 32) << 42 | (uint64_t)(t.phase & 0xfffff) << 22
+                         | (t.visits[number]++ & 0x3fffff);
     Request &r = open[key];
     r.at[lane] = (uintptr_t)at, r.bytes = (unsigned)bytes, r.lanes |= 1u << lane;
     if (r.lanes == 0xffffffffu) complete(number, r), open.erase(key);
@@ -76,14 +93,18 @@ void count_rest()
     open.clear();
 }
 
-struct Launches { unsigned count = 0; size_t blocks = 0, threads = 0, shared = 0; };    /* shared: dynamic */
+struct Launches { /* shared: dynamic */
+    unsigned count = 0;
+    size_t blocks = 0, threads = 0, shared = 0;
+};
 static std::map<std::string, Launches> launches;
 void count_launch(const Kernel *kernel, size_t bytes)
 {
     if (!wanted()) return;
     Launches &l = launches[kernel->name];
     ++l.count, l.blocks += (size_t)grid_dim.x * grid_dim.y * grid_dim.z;
-    l.threads = std::max<size_t>(l.threads, block_dim.x * block_dim.y * block_dim.z), l.shared = std::max(l.shared, bytes);
+    l.threads = std::max<size_t>(l.threads, block_dim.x * block_dim.y * block_dim.z),
+    l.shared = std::max(l.shared, bytes);
 }
 
 struct Report {
@@ -91,15 +112,20 @@ struct Report {
     {
         FILE *file = wanted() && !launches.empty() ? fopen(getenv("EMU_REPORT"), "a") : nullptr;
         for (auto &l : launches)
-            if (file) fprintf(file, "{\"kernel\": \"%s\", \"launches\": %u, \"blocks\": %zu, \"threads\": %zu, \"shared\": %zu}\n",
-                              l.first.c_str(), l.second.count, l.second.blocks, l.second.threads, l.second.shared);
+            if (file)
+                fprintf(file,
+                        "{\"kernel\": \"%s\", \"launches\": %u, \"blocks\": %zu, \"threads\": %zu, \"shared\": %zu}\n",
+                        l.first.c_str(), l.second.count, l.second.blocks, l.second.threads, l.second.shared);
         for (size_t i = 0; file && i < sites.size(); ++i)
-            fprintf(file, "{\"kernel\": \"%s\", \"site\": \"%s\", \"space\": \"%s\", \"access\": \"%s\", \"bytes\": %zu, \"requests\": %zu, "
-                    "\"cost\": %zu, \"ideal\": %zu, \"worst\": %zu}\n", sites[i].kernel->name, site(sites[i].pc).c_str(),
-                    sites[i].space == SHARED ? "shared" : "global", sites[i].write ? "store" : "load", totals[i].bytes,
-                    totals[i].requests, totals[i].cost, totals[i].ideal, totals[i].worst);
+            fprintf(file,
+                    "{\"kernel\": \"%s\", \"site\": \"%s\", \"space\": \"%s\", \"access\": \"%s\", \"bytes\": %zu, "
+                    "\"requests\": %zu, "
+                    "\"cost\": %zu, \"ideal\": %zu, \"worst\": %zu}\n",
+                    sites[i].kernel->name, site(sites[i].pc).c_str(), sites[i].space == SHARED ? "shared" : "global",
+                    sites[i].write ? "store" : "load", totals[i].bytes, totals[i].requests, totals[i].cost,
+                    totals[i].ideal, totals[i].worst);
         if (file) fclose(file);
     }
 };
 static Report report;
-}
+}  // namespace emu

@@ -1,5 +1,5 @@
-/* Asynchronous products of a warpgroup (ingot_wgmma.h): each lane computes what is its own of the sums, when the product
- * starts or, late, when it is waited for; until then its sums are NaN. */
+/* Asynchronous products of a warpgroup (ingot_wgmma.h): each lane computes what is its own of the sums, when the
+ * product starts or, late, when it is waited for; until then its sums are NaN. */
 #include "fibers.h"
 #include <string.h>
 #include <map>
@@ -8,9 +8,17 @@
 
 using namespace emu;
 namespace {
-struct Sums { std::vector<unsigned char> value; int products; };    /* in flight */
-struct Product { Wgmma shape; uint64_t a, b; uint32_t words[32][4]; int add, lane, row; };
-}
+struct Sums { /* products: in flight */
+    std::vector<unsigned char> value;
+    int products;
+};
+struct Product {
+    Wgmma shape;
+    uint64_t a, b;
+    uint32_t words[32][4];
+    int add, lane, row;
+};
+}  // namespace
 static std::vector<std::map<void *, Sums>> in_flight;
 
 uint64_t ingot_wgmma_tile(const void *at, int swizzle)
@@ -22,9 +30,10 @@ static unsigned char *row_of(uint64_t tile, int row)
 {
     const unsigned swizzle = tile >> 62 == 1 ? 128 : tile >> 62 == 2 ? 64 : 32;
     if (!(tile >> 62)) trap("a tile of wgmma has no swizzle");
-    return shared_pointer((uint32_t)(tile & 0x3fff) * 16 + (uint32_t)(row / 8) * ((uint32_t)(tile >> 32 & 0x3fff) * 16) + (uint32_t)(row % 8) * swizzle);
+    return shared_pointer((uint32_t)(tile & 0x3fff) * 16 + (uint32_t)(row / 8) * ((uint32_t)(tile >> 32 & 0x3fff) * 16)
+                          + (uint32_t)(row % 8) * swizzle);
 }
-static void copy_row(void *out, uint64_t tile, int row)     /* 32 bytes along k */
+static void copy_row(void *out, uint64_t tile, int row) /* 32 bytes along k */
 {
     const unsigned swizzle = tile >> 62 == 1 ? 128 : tile >> 62 == 2 ? 64 : 32;
     for (int i = 0; i < 32; i += 16) memcpy((unsigned char *)out + i, swizzled(row_of(tile, row) + i, swizzle), 16);
@@ -35,8 +44,11 @@ template <class T, class S> static void multiply(const Product &p, S *d, S (*num
     const int terms = 32 / (int)sizeof(T), g = p.lane / 4, t = p.lane % 4;
     T x[2][32], y[32];
     for (int h = 0; h < 2; ++h) {
-        if (!p.shape.registers) { copy_row(x[h], p.a, p.row + g + h * 8); continue; }
-        for (int i = 0; i < 32; i += 4)     /* word i / 16 * 2 + h of the lane that has these columns */
+        if (!p.shape.registers) {
+            copy_row(x[h], p.a, p.row + g + h * 8);
+            continue;
+        }
+        for (int i = 0; i < 32; i += 4) /* word i / 16 * 2 + h of the lane that has these columns */
             memcpy((unsigned char *)x[h] + i, &p.words[g * 4 + i % 16 / 4][i / 16 * 2 + h], 4);
     }
     for (int i = 0; i < p.shape.columns / 2; ++i) {
@@ -77,11 +89,12 @@ void emu::wgmma(const Wgmma &shape, void *d, uint64_t a, const void *words, uint
     const unsigned char *all = exchange(0xffffffffu, mine, sizeof mine, MATRIX, nullptr);
     for (int i = 0; i < 32; ++i) memcpy(p.words[i], all + SLOT * i, sizeof mine);
     const unsigned time = ++t.own_copies;
-    if (lane == 0) {    /* reads for all of its warp */
+    if (lane == 0) { /* reads for all of its warp */
         const auto see_rows = [&](uint64_t tile, int first, int count) {
             const unsigned swizzle = tile >> 62 == 1 ? 128 : tile >> 62 == 2 ? 64 : 32;
             for (int r = first; r < first + count; ++r)
-                for (int i = 0; i < 32; i += 16) see_by_proxy(swizzled(row_of(tile, r) + i, swizzle), 16, pc, own_half(), time);
+                for (int i = 0; i < 32; i += 16)
+                    see_by_proxy(swizzled(row_of(tile, r) + i, swizzle), 16, pc, own_half(), time);
         };
         if (!words) see_rows(a, p.row, 16);
         see_rows(b, 0, shape.columns);
@@ -110,7 +123,8 @@ void ingot_wgmma_wait(int pending)
     while ((int)t.products.size() - 1 > (pending < 4 ? pending : 3)) {
         for (Copy &c : t.products.front()) c.work();
         /* the first lane's half read for all of them */
-        if (!t.products.front().empty()) learn((unsigned)threads.size() + current / 32 * 32, t.products.front().back().time);
+        if (!t.products.front().empty())
+            learn((unsigned)threads.size() + current / 32 * 32, t.products.front().back().time);
         t.products.erase(t.products.begin());
     }
     together();

@@ -78,6 +78,15 @@ def test_dense_convolution(channels, outputs, window):
     np.testing.assert_allclose(result, blocked(expected), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("channels, outputs", CHANNELS.values(), ids=CHANNELS)
+def test_dense_convolution_with_input_channels_innermost(channels, outputs):
+    x, w = arrays((2, channels, 6, 7), (outputs, channels, 3, 2))
+    turned = pack_weights(w, 4, inner=4).swapaxes(-1, -2).copy()
+    _, result = check("nn.conv2d", [blocked(x), turned], data_layout="NCHW4c", kernel_layout="OIHW4o4i",
+                      out_channels=outputs, **WINDOWS["padded"])
+    np.testing.assert_allclose(result, blocked(evaluate("nn.conv2d", [x, w], **WINDOWS["padded"])), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("channels, inner", [(6, 2), (3, 1), (2, 2)])
 def test_dense_convolution_with_small_blocks_of_input_channels(channels, inner):
     x, w = arrays((1, channels, 6, 7), (5, channels, 3, 2))
@@ -201,6 +210,8 @@ DEPTHWISE = dict(data_layout="NCHW4c", kernel_layout="OIHW4o", out_channels=8, g
      "kernel_layout 'OIHW' must be OIHW4o with data_layout 'NCHW' and out_layout 'NCHW4c'"),
     ("nn.conv2d", [Y, (2, 2, 3, 3, 4, 4)], dict(DENSE, kernel_layout="OIHW4i8o"),
      "kernel_layout 'OIHW4i8o' must be OIHW4i4o or OIHW4o with data_layout 'NCHW4c'"),
+    ("nn.conv2d", [Y, (2, 2, 3, 3, 4, 8)], dict(DENSE, kernel_layout="OIHW8o4i"), "must be OIHW4o4i or OIHW4o"),
+    ("nn.conv2d", [Y, (2, 2, 3, 3, 4, 8)], dict(DENSE, kernel_layout="OIHW4o4i"), r"in a block \(dim 5\)"),
     ("nn.conv2d", [Y, (2, 3, 3, 3, 4, 4)], DENSE,
      r"input \(1, 2, 8, 8, 4\) has 2 blocks of 4 channels \(dim 1\), but weight .* takes 3"),
     ("nn.conv2d", [Y, (2, 2, 3, 3, 3, 4)], dict(DENSE, kernel_layout="OIHW3i4o"),

@@ -1,9 +1,10 @@
 """The loop primitives: structure and numbers of each, and every refusal."""
-
-from ingot.script import tir as T
 from primitive_programs import branch, doubled, matmul, row_sum, rows, scan, shift, triangle, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import repeated_sum
+
+from ingot.ir.schedule import Schedule
+from ingot.script import tir as T
 
 
 def _kinds(sch):
@@ -195,8 +196,17 @@ REFUSED = [
     (matmul, lambda s: (s.compute_at(s.cache_read("C", 0, "local"), loop(s, "C", 2)),
                         s.bind(loop(s, "C", 2), "threadIdx.x")),
      "loop k runs a reduction around 2 blocks; separate the blocks first"),
-    (doubled, lambda s: (s.bind(loop(s, "B", 0), "threadIdx.x"), s.unroll(loop(s, "B", 0))),
-     "unroll: argument 'loop': loop i is bound to threadIdx.x"),
 ]
 
 test_legal, test_refused = table_tests(LEGAL, REFUSED)
+
+
+def test_what_a_loop_is_may_change():
+    """The last word holds: a bound loop is bound anew, or is none any more."""
+    s = Schedule(doubled)
+    s.bind(loop(s, "B", 0), "blockIdx.x")
+    s.bind(loop(s, "B", 0), "threadIdx.x")
+    assert s.get(loop(s, "B", 0)).thread_binding == "threadIdx.x"
+    s.unroll(loop(s, "B", 0))
+    found = s.get(loop(s, "B", 0))
+    assert (found.kind, found.thread_binding) == ("unrolled", None)

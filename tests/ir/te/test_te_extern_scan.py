@@ -63,10 +63,10 @@ def test_builder_attributes_loops_and_whiles():
     buffer = tir.decl_buffer((4,), "int32", "b")
     ib = ir_builder.create()
     b = ib.buffer_ptr(buffer)
-    assert b.dtype == "int32" and b.asobject is buffer.data
+    assert b.dtype == "int32" and b.asobject() is buffer
     with ib.while_loop(b[0] < 3):
         b[0] = b[0] + 1
-    ib.scope_attr(b.asobject, "pragma_x", 1)
+    ib.scope_attr(b.asobject().data, "pragma_x", 1)
     ib.emit(tir.call_extern("int32", "f"))
     text = str(ib.get())
     assert text.index("while b[0] < 3") < text.index('"pragma_x"') < text.index('"f"')

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....arith import Analyzer
-from ....expr import Call, IntImm, Range, Var, cast, const, substitute
+from ....expr import Call, Cast, IntImm, Range, Var, cast, const, substitute
 from ....node import collect
 from ....tir.buffer import row_major_strides
 from ....tir.hints import ASYNC_STAGES, ORDER, STAGES, UNROLL
@@ -41,6 +41,7 @@ from .tensor_core_tiles import FRAGMENT, TILES, cost_of
 LANES = 32
 CHUNK = 8    # elements of 16 bits that one copy moves at most
 LEAST_PART = 128  # terms of a part of a sum
+FEW = 4      # rows or columns that other rules are for
 FETCHES = 4  # elements that a thread has under way where no copy is asynchronous
 
 
@@ -76,23 +77,18 @@ def tensor_core_product(sch, target):
 
 
 def fits(block):
-    """Whether a block is a product of numbers that tensor cores take."""
+    """Whether a block is a product of numbers that tensor cores take, of more rows and columns than one thread makes
+    as fast."""
     form, _ = contraction_form(block)
     if form is None or block.writes[0].buffer.dtype != "float32" or _format(form) is None:
         return False
-    return count(form.depth) > 1 and all(count(s) > 4 for s in (form.rows, form.columns))
+    return count(form.depth) > 1 and all(count(s) > FEW for s in (form.rows, form.columns))
 
 
 def _format(form):
     """The dtype of both factors; None where tensor cores have none."""
-    dtypes = {_narrow(f) for f in (form.left, form.right)}
+    dtypes = {str(f.value.dtype) if isinstance(f, Cast) else "" for f in (form.left, form.right)}
     return next(iter(dtypes)) if len(dtypes) == 1 and dtypes <= {"float16", "bfloat16"} else None
-
-
-def _narrow(factor):
-    """The dtype that a factor is widened from."""
-    value = getattr(factor, "value", None)
-    return str(getattr(value, "dtype", "")) if type(factor).__name__ == "Cast" else ""
 
 
 # ---------------------------------------------------------------- schedule
@@ -212,10 +208,10 @@ def _share(sch, copy, turns, by_terms, tile):
     k, points = sch.get_loops(copy)[-2:]
     across, along = (points, k) if by_terms else (k, points)
     chunks, chunk = sch.split(along, [None, size])
-    count = sch.get(chunks).extent.value
-    order = [chunks, across] if across_first else [across, chunks]
-    if size == CHUNK and count < 8 and not across_first:  # eight neighbours, which write at once, take rows that are apart: their banks are
-        outer, apart, near = sch.split(across, [None, 8 // count, count])
+    order, in_row = [chunks, across] if across_first else [across, chunks], sch.get(chunks).extent.value
+    if size == CHUNK and in_row < 8 and not across_first:
+        # Eight neighbours, which write at once, take rows that lie apart, and so do their banks.
+        outer, apart, near = sch.split(across, [None, 8 // in_row, in_row])
         order = [outer, near, apart, chunks]
     sch.reorder(*order, chunk)
     fused, _, _ = sch.split(sch.fuse(*order), [None, tile.warps, LANES])

@@ -1,0 +1,266 @@
+"""Quantize a network by onnxruntime's tools, and say what that costs and saves, by Ingot's own runs of both networks.
+
+    report = ingot.quantize("net.onnx", "calibration.npz", "net_int8.onnx", keep_float=2)
+    report.layers[0].name, report.layers[0].sqnr        # the worst first
+
+onnxruntime calibrates and writes the network (DequantizeLinear and QuantizeLinear around every operator). Needs
+onnxruntime: pip install ingot[quantize].
+"""
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from . import api
+
+ACTIVATIONS = {"uint8": "QUInt8", "int8": "QInt8", "int16": "QInt16"}
+SUFFIX = "_DequantizeLinear_Output"  # of the names that onnxruntime gives to what is dequantized
+MOST_SAMPLES = 8  # that layers are compared on
+EXACT_DB = 200.0  # what stands for no error at all
+MILLISECOND = 1e-3
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What lies between quantized tensors. nodes: the names of its nodes, in order; op: their operators. cosine: of the
+    angle between its float result and the quantized one; sqnr: power of the signal over that of the error, in dB; lost:
+    how many dB less than the least of what it reads, by which layers are ranked."""
+
+    nodes: tuple[str, ...]
+    op: str
+    cosine: float
+    sqnr: float
+    lost: float
+
+    @property
+    def name(self):
+        return self.nodes[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """ram: bytes of the arena; flash: of weights; seconds: of a run, None where this machine cannot run the target."""
+
+    ram: int
+    flash: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What quantization did. layers: the worst first; kept: names of those that stay float; before, after: Cost."""
+
+    layers: tuple[Layer, ...]
+    kept: tuple[str, ...]
+    before: Cost
+    after: Cost
+
+    def rows(self):
+        """The costs as rows of text: what, before, after."""
+        def time(cost):
+            return "-" if cost.seconds is None else f"{cost.seconds / MILLISECOND:.3f}"
+        return [("RAM, bytes", f"{self.before.ram:,}", f"{self.after.ram:,}"),
+                ("flash, bytes", f"{self.before.flash:,}", f"{self.after.flash:,}"),
+                ("time, ms", time(self.before), time(self.after))]
+
+
+def quantize(model, data, output, keep_float=0, activations="uint8", per_channel=True, **options):
+    """Write a network quantized to 8 bits.
+
+    model: a path to an ONNX file. data: inputs to calibrate on: a path to an .npz of arrays by the names of inputs, each
+    [N, ...] with a sample in each row (where the input has a batch of 1, rows of that), or to a folder of .npz files of
+    one sample each; or a list of {name: array}.
+    output: the file to write. keep_float: so many layers stay float, those that lose most. activations: "uint8", "int8"
+    or "int16". per_channel: a scale for each output channel of weights, else one for all. options: of ingot.compile, by
+    which both networks are run.
+
+    Returns a Report. Raises ValueError for data that the network does not take, ImportError without onnxruntime.
+    """
+    if activations not in ACTIVATIONS:
+        raise ValueError(f"activations must be one of {', '.join(ACTIVATIONS)}, not {activations!r}")
+    if keep_float < 0:
+        raise ValueError(f"keep_float must be a number of layers, at least 0, not {keep_float}")
+    tools, samples = _tools(), samples_of(data, onnx.load(model, load_external_data=False))
+    with tempfile.TemporaryDirectory() as folder:
+        plain, made = Path(folder) / "float.onnx", Path(folder) / "quantized.onnx"
+        tools.quant_pre_process(str(model), str(plain), skip_symbolic_shape=True)
+
+        def layers_without(kept):
+            nodes = [name for layer in kept for name in layer.nodes]
+            tools.quantize_static(str(plain), str(made), _reader(tools, samples), per_channel=per_channel,
+                                  quant_format=tools.QuantFormat.QDQ, nodes_to_exclude=nodes,
+                                  activation_type=getattr(tools.QuantType, ACTIVATIONS[activations]),
+                                  weight_type=tools.QuantType.QInt8)
+            return compared(onnx.load(plain), onnx.load(made), samples[:MOST_SAMPLES], options)
+
+        layers, kept = layers_without(()), ()
+        if keep_float:
+            kept = layers[:keep_float]
+            layers = layers_without(kept)
+        report = Report(layers, tuple(layer.name for layer in kept), *(_cost(path, samples[0], options) for path in (plain, made)))
+        _replace(made, Path(output))
+    return report
+
+
+def _tools():
+    try:
+        from onnxruntime import quantization
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+    except ImportError as error:
+        raise ImportError(f"quantize needs onnxruntime ({error}): pip install ingot[quantize]") from error
+    quantization.quant_pre_process = quant_pre_process
+    return quantization
+
+
+def _reader(tools, samples):
+    rest = iter(samples)
+
+    class Reader(tools.CalibrationDataReader):
+        def get_next(self):
+            return next(rest, None)
+
+    return Reader()
+
+
+def _replace(made, output):
+    """Put a whole file in place, or none."""
+    part = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        part.write_bytes(made.read_bytes())
+        os.replace(part, output)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- calibration data
+
+def samples_of(data, proto):
+    """The samples, a list of {input: array}. data: see quantize. Raises ValueError where names or shapes are wrong."""
+    constants = {tensor.name for tensor in proto.graph.initializer}
+    inputs = {i.name: i.type.tensor_type for i in proto.graph.input if i.name not in constants}
+    if not isinstance(data, (str, Path)):
+        samples = [dict(sample) for sample in data]
+    elif Path(data).is_dir():
+        samples = [_arrays(file) for file in sorted(Path(data).glob("*.npz"))]
+    else:
+        samples = _rows(_arrays(data), inputs)
+    if not samples:
+        raise ValueError(f"{data} has no samples to calibrate on")
+    return [{name: _fitting(name, array, inputs) for name, array in _complete(sample, inputs).items()}
+            for sample in samples]
+
+
+def _arrays(path):
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, AttributeError) as error:
+        raise ValueError(f"{path} is no .npz file of arrays: {error}") from error
+
+
+def _complete(sample, inputs):
+    if sample.keys() != inputs.keys():
+        raise ValueError(f"samples must have the inputs {', '.join(inputs)}, not {', '.join(sample) or 'none'}")
+    return sample
+
+
+def _rows(arrays, inputs):
+    """The samples that lie in the rows of arrays."""
+    counts = {name: len(array) for name, array in _complete(arrays, inputs).items() if array.ndim}
+    if len(counts) != len(arrays) or len(set(counts.values())) != 1:
+        raise ValueError(f"each input must have as many samples as the others, not {counts}")
+    batched = {name: array.ndim == len(inputs[name].shape.dim) for name, array in arrays.items()}
+    return [{name: array[n:n + 1] if batched[name] else array[n] for name, array in arrays.items()}
+            for n in range(next(iter(counts.values())))]
+
+
+def _fitting(name, array, inputs):
+    dims = [d.dim_value or None for d in inputs[name].shape.dim]
+    if array.ndim != len(dims) or any(d and d != n for d, n in zip(dims, array.shape)):
+        wanted = ", ".join("?" if d is None else str(d) for d in dims)
+        raise ValueError(f"input {name!r} is ({wanted}); a sample of it has shape {array.shape}")
+    return np.ascontiguousarray(array, onnx.helper.tensor_dtype_to_np_dtype(inputs[name].elem_type))
+
+
+# ---------------------------------------------------------------- layers
+
+def compared(plain, quantized, samples, options):
+    """The Layers of a float network and its quantized form, those that lose most first. Nodes of the float one have
+    names, as onnxruntime's tools ask for."""
+    makers = {name: node for node in plain.graph.node for name in node.output}
+    inputs = {i.name for i in plain.graph.input}
+    names = [n.output[0].removesuffix(SUFFIX) for n in quantized.graph.node
+             if n.op_type == "DequantizeLinear" and n.output[0].endswith(SUFFIX)]
+    names = [name for name in dict.fromkeys(names) if name in makers or name in inputs]
+    sums = {name: np.zeros(4) for name in names}
+    with (_shown(plain, [n for n in names if n in makers], options) as left,
+          _shown(quantized, [n + SUFFIX for n in names], options) as right):
+        for sample in samples:
+            found, given = right.run(sample), {**sample, **left.run(sample)}
+            for name in names:
+                a, b = (np.asarray(v, np.float64).reshape(-1) for v in (given[name], found[name + SUFFIX]))
+                sums[name] += a @ b, a @ a, b @ b, (a - b) @ (a - b)
+    decibels = {name: _decibels(power, error) for name, (_, power, _, error) in sums.items()}
+    order = {name: n for n, node in enumerate(plain.graph.node) for name in node.output}
+    layers = []
+    for name in (n for n in names if n in makers):
+        nodes, sources = _layer(name, makers, decibels)
+        nodes.sort(key=lambda node: order[node.output[0]])
+        lost = min((decibels[i] for i in sources), default=EXACT_DB) - decibels[name]
+        layers.append(Layer(tuple(n.name or n.output[0] for n in nodes), " + ".join(n.op_type for n in nodes),
+                            _cosine(*sums[name][:3]), decibels[name], lost))
+    return tuple(sorted(layers, key=lambda layer: -layer.lost))
+
+
+def _layer(name, makers, known):
+    """(the nodes that make a tensor of the nearest ones before it that are known, these)."""
+    nodes, found, todo = [makers[name]], [], list(makers[name].input)
+    while todo:
+        name = todo.pop()
+        if name in known:
+            found.append(name)
+        elif name in makers and not any(makers[name] is node for node in nodes):
+            nodes.append(makers[name])
+            todo.extend(makers[name].input)
+    return nodes, found
+
+
+def _decibels(power, error):
+    return EXACT_DB if not error else float(np.clip(10 * np.log10(max(power, 1e-300) / error), -EXACT_DB, EXACT_DB))
+
+
+def _cosine(product, *powers):
+    length = float(np.sqrt(powers[0] * powers[1]))
+    return float(product / length) if length else float(not any(powers))
+
+
+def _shown(proto, names, options):
+    """The library of a network that also returns some of its tensors."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(proto)
+    there = {o.name for o in shown.graph.output}
+    kinds = {v.name: v for v in onnx.shape_inference.infer_shapes(proto).graph.value_info}
+    shown.graph.output.extend(kinds.get(name) or onnx.helper.make_tensor_value_info(
+        name, onnx.TensorProto.FLOAT, None) for name in names if name not in there)
+    return api.compile(shown, **{**options, "target": "host", "name": None, "threads": None, "weights": None})
+
+
+# ---------------------------------------------------------------- costs
+
+def _cost(path, sample, options):
+    report = api.memory_report(str(path), **options)
+    library = api.compile(str(path), **options)
+    seconds = None
+    if str(library.model.target) == str(api.Options.check().target) or str(library.model.target) == "c":
+        with library:
+            arrays = [sample[i.source_name] for i in library.inputs]
+            seconds = library.time(*arrays, repeat=10).median
+    return Cost(report.total, library.model.program.weights_bytes, seconds)
+
+
+__all__ = ["quantize", "Report", "Layer", "Cost"]

@@ -1,0 +1,1 @@
+"""tvm.relax.ir: instruments of passes over graphs."""
