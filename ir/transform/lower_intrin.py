@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Broadcast, Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Var, cast, const, free_vars,
-                    is_const_int, substitute)
+from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub, Var,
+                    cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
 from ..tir.intrinsics import DOTS
@@ -14,7 +14,7 @@ _DOTS = {f"tir.{name}" for name in DOTS}
 
 def lower_intrin(func):
     """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane
-    tir.fma_lane, that floor divisions of operands known
+    tir.fma_lane, but of integers that are scaled, that floor divisions of operands known
     to be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that
     lets stand before the statement, or, where they are not always evaluated, are replaced by their value."""
     return func.replace(body=_Lower(dimensions(func)).visit(func.body))
@@ -86,6 +86,8 @@ class _Lower(WithRanges):
         if isinstance(e.b, Call) and e.b.op in _DOTS and _is_zero(e.b.args[2]):
             return e.b.replace(args=(*e.b.args[:2], e.a))
         if e.dtype.lanes > 1 and e.dtype.is_float:
+            if any(isinstance(x, Mul) and _scales_integers(x) for x in (e.a, e.b)):
+                return e.replace(a=_held(e.a), b=_held(e.b))
             if isinstance(e.b, Mul):
                 return _multiply_add(e.b, e.a)
             if isinstance(e.a, Mul):
@@ -147,6 +149,22 @@ class _Lower(WithRanges):
 
 def _is_zero(e):
     return is_const_int(e.value if isinstance(e, Broadcast) else e, 0)
+
+
+def _scales_integers(product):
+    """Whether a product is of numbers that were integers: what they stand for is rounded before anything is added, as
+    where it is a tensor of its own."""
+    for x in (product.a, product.b):
+        while isinstance(x, (Add, Sub)) and isinstance(x.b, Broadcast):
+            x = x.a
+        if isinstance(x, Cast) and x.value.dtype.is_int:
+            return True
+    return False
+
+
+def _held(x):
+    """A product that no C compiler makes an FMA of with what it is added to."""
+    return vector_intrinsic("held", x) if isinstance(x, Mul) and _scales_integers(x) else x
 
 
 def _multiply_add(product, c):

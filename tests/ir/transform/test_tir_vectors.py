@@ -44,6 +44,8 @@ def vectorized(make, lanes=8):
     (lambda i: tir.if_then_else(const(3) < ROWS[const(0)], X[i], const(0.0)), "one condition"),
     (lambda i: X[(i + 8) // 8 * 8 + i % 8], "linear where it matters"),
     (lambda i: X[const(1)] + ROWS[const(2)].astype("float32"), "invariant conversion"),
+    (lambda i: ROWS[i].astype("float32"), "conversion"),
+    (lambda i: (ROWS[i] * 3 - 1).astype("float32") * 0.5, "arithmetic of integers"),
 ])
 def test_what_becomes_vectors(make, count):
     func = vectorized(make)
@@ -55,8 +57,8 @@ def test_what_becomes_vectors(make, count):
 @pytest.mark.parametrize("make, lanes, why", [
     (lambda i: X[i * 2], 6, "6 of 8 lanes are not contiguous"), (lambda i: X[ROWS[i]], 8, "not linear"),
     (lambda i: X[i * i], 8, "not linear"),
-    (lambda i: ROWS[i].astype("float32"), 8, "Cast"), (lambda i: tir.sin(X[i]), 8, "tir.sin has no vector form"),
-    (lambda i: i.astype("float32"), 8, "Cast has no vector form"),
+    (lambda i: tir.sin(X[i]), 8, "tir.sin has no vector form"),
+    (lambda i: i.astype("float32"), 8, "Var has no vector form"),
     (lambda i: Select(i < 3, X[i], W[i]), 8, "condition"),
     (lambda i: tir.if_then_else(i < 3, X[i], W[i]), 8, "condition"),
 ])
