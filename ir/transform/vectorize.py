@@ -5,11 +5,12 @@ from ..arith import Analyzer
 from ..dtype import DataType
 from ..expr import (Add, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select,
                     Sub, Var, const, free_vars, is_const_int, operation_of, substitute)
-from ..node import Mutator, collect, structural_equal
+from ..node import Mutator, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import BYTES, LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ..tir.intrinsics import LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ..tir.lookups import is_lookup
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
 from .walk import without
@@ -131,12 +132,6 @@ def _reduced(loop, analyzer):
     while len(parts) > 1:
         parts = [combine(*parts[n:n + 2]) if n + 1 < len(parts) else parts[n] for n in range(0, len(parts), 2)]
     return store.replace(value=combine(own, vector_intrinsic(of_lanes, parts[0])))
-
-
-def is_lookup(e):
-    """Whether an expression is what a table of bytes has for one."""
-    return (isinstance(e, BufferLoad) and e.buffer.dtype in ("int8", "uint8") and len(e.indices) == 1
-            and is_const_int(e.buffer.shape[0], BYTES) and bool(collect(e.indices, BufferLoad)))
 
 
 class _Widen:
