@@ -9,7 +9,8 @@ from ..node import Mutator, collect, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import BYTES, LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ..tir.intrinsics import LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS, VECTOR_CALLS_OF_INTEGERS
+from ..tir.lookup import is_lookup
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
 from .walk import without
@@ -133,12 +134,6 @@ def _reduced(loop, analyzer):
     return store.replace(value=combine(own, vector_intrinsic(of_lanes, parts[0])))
 
 
-def is_lookup(e):
-    """Whether an expression is what a table of bytes has for one."""
-    return (isinstance(e, BufferLoad) and e.buffer.dtype in ("int8", "uint8") and len(e.indices) == 1
-            and is_const_int(e.buffer.shape[0], BYTES) and bool(collect(e.indices, BufferLoad)))
-
-
 class _Widen:
     """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
     memory (None: all)."""
@@ -210,7 +205,8 @@ class _Widen:
             return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
-        if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
+        if isinstance(e, Call) and e.op.removeprefix("tir.") in (
+                VECTOR_CALLS_OF_INTEGERS if e.dtype.is_int else VECTOR_CALLS):
             count = len(e.args) - SCALAR_INTRINSICS[e.op.removeprefix("tir.")].integers
             args, integers = self.same_lanes(*map(self.value, e.args[:count])), e.args[count:]
             if not any(map(self.varies, integers)):

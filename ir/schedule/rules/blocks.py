@@ -5,8 +5,8 @@ from ...expr import BinaryExpr, Call, Cast, IntImm, Select
 from ...node import collect
 from ...tir.hints import WHOLE
 from ...tir.intrinsics import NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ...tir.lookup import is_lookup
 from ...tir.stmt import Block, BufferLoad, BufferStore
-from ...transform.vectorize import is_lookup
 from ..blocks import uses
 from ..errors import ScheduleError
 
