@@ -233,3 +233,4 @@ SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.
 VECTOR_CALLS = frozenset(name for name, row in SCALAR_INTRINSICS.items() if row.vector)
+VECTOR_CALLS_OF_INTEGERS = frozenset(name for name in VECTOR_CALLS if "c int32" in SCALAR_INTRINSICS[name].spellings)

@@ -9,7 +9,7 @@ from ..node import Mutator, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ..tir.intrinsics import LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS, VECTOR_CALLS_OF_INTEGERS
 from ..tir.lookups import is_lookup
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
@@ -205,7 +205,8 @@ class _Widen:
             return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
-        if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
+        if isinstance(e, Call) and e.op.removeprefix("tir.") in (
+                VECTOR_CALLS_OF_INTEGERS if e.dtype.is_int else VECTOR_CALLS):
             count = len(e.args) - SCALAR_INTRINSICS[e.op.removeprefix("tir.")].integers
             args, integers = self.same_lanes(*map(self.value, e.args[:count])), e.args[count:]
             if not any(map(self.varies, integers)):

@@ -20,7 +20,7 @@ DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint6
 
 
 def functions():
-    for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values()):
+    for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values() if not row.vector):
         for dtype in DTYPES:
             x, y = (tir.decl_buffer((ROWS,), dtype, n) for n in "xy")
             call = tir.intrinsic(name, *((x[I], y[I])[:arity] if arity < 3 else (x[I], *FIELD)))

@@ -116,7 +116,8 @@ T = Var("t")
     (Evaluate(tir.Call("int32", "tir.ret", (const(0),))), "a kernel returns nothing .T.ret.: store the result"),
     (loop("i", 4, lambda i: AssertStmt(X[i] < 1.0, tir.as_expr("no"), BufferStore(X, const(0.0), (i,))), "parallel"),
      "an assertion .no. cannot leave a parallel loop"),
-    (Evaluate(tir.Call("int32", "tir.tvm_call_packed", (tir.as_expr("f"),))), "C cannot call .*a packed function"),
+    (Evaluate(tir.Call("int32", "tir.tvm_call_packed", (tir.as_expr("f"), Var("p", "handle")))),
+     "a packed function gets tensors and numbers: pass a buffer, not its pointer"),
     (BufferStore(X, tir.Call("float32", "tir.nonsense", (X[0],)), (const(0),)), "no C function for nonsense of"),
     (BufferStore(X, Let(Var("v"), const(1), X[0]), (const(0),)), "C has no Let"),
 ])

@@ -15,6 +15,7 @@ from ingot.ir.schedule.rules import follow, schedule_by_rule
 from ingot.ir.schedule.rules.columns import Image, columns
 from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
+from ingot.ir.target import Target
 from ingot.ir.transform.pipeline import lower_prim_func
 from machines import machine, set_costs, with_costs
 
@@ -106,7 +107,7 @@ def test_data_of_depthwise_kernels_is_loaded_once_for_a_column():
 
 
 def test_what_is_not_for_it():
-    """Rows of parts of vectors, and machines without vectors."""
+    """Rows of parts of vectors, and machines of which no registers are known."""
     func, cpu = convolution("3x3")
-    assert not follow(columns, Schedule(func), machine(1))
+    assert not follow(columns, Schedule(func), Target.get("c"))
     assert not follow(columns, Schedule(func), machine(16, 32))

@@ -37,6 +37,7 @@ EXPRESSIONS = {
        for f in ("evens", "odds")},
     "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
     "T.held(T.Broadcast(x, 4))": "T.held(T.Broadcast(x, 4))",
+    **{f"T.{name}(T.Broadcast(i, 4))": f"T.{name}(T.Broadcast(i, 4))" for name in ("low_i8", "low_u8", "low_i16")},
     "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))":
@@ -63,7 +64,14 @@ EXPRESSIONS = {
     'T.call_extern("float32", "f", A)': 'T.call_extern("float32", "f", A.data)',
     'T.call_pure_extern("float32", "f", x)': 'T.call_pure_extern("float32", "f", x)',
     'T.reinterpret("int32", x)': 'T.reinterpret("int32", x)', 'T.reinterpret("float32", x)': "x",
-    'T.call_packed("f", i)': 'T.tvm_call_packed("f", i)', 'T.tvm_call_packed("f", A)': 'T.tvm_call_packed("f", A.data)',
+    'T.call_packed("f", i)': 'T.tvm_call_packed("f", i)', 'T.call_cpacked("f", i)': 'T.tvm_call_packed("f", i)',
+    'T.tvm_call_packed("f", A)': 'T.tvm_call_packed("f", T.tvm_stack_make_array(T.address_of(A[0, 0]), '
+                                 'T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0))',
+    "T.tvm_stack_make_shape(8, i)": "T.tvm_stack_make_shape(8, i)",
+    "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)":
+        "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)",
+    "T.word(i, j, i, j)": "T.word(i, j, i, j)",
+    **{f"T.{name}(i, j, i)": f"T.{name}(i, j, i)" for name in ("dot_u8u8", "dot_u8s8", "dot_s8u8", "dot_s8s8")},
     "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)",
     "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)", "T.ceildiv(i, 4)": "(i + 4 - 1) // 4",
     "T.isfinite(x)": "not (T.isnan(x) or T.isinf(x))", 'T.infinity("float16")': 'T.float16("inf")',
@@ -81,7 +89,7 @@ EXPRESSIONS = {
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
     **{f"T.{f}({', '.join(names[:row.arity])})": f"T.{f}({', '.join(names[:row.arity])})"
        for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
-       for f, row in rows.items() if not row.integers},
+       for f, row in rows.items() if not row.integers and not (row.vector and rows is INTEGER_INTRINSICS)},
     **{text: text for text in ("T.fixed(x, y, i)", "T.top_bits(x, i, j)", "T.bit_field(i, j, 4)")},
     # what GPU hardware does
     **{text: text for text in (
