@@ -112,8 +112,8 @@ def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
         if dims or bounds or aliases or shapes:
-            raise ValueError("dims, bounds, aliases and shapes are of what ONNX models name; an IRModule is compiled as "
-                             "it stands")
+            raise ValueError("dims, bounds, aliases and shapes are of what ONNX models name; an IRModule is compiled "
+                             "as it stands")
         return model
     mod = from_onnx(model, dims=dims, name=name, bounds=bounds, shapes=shapes)
     return alias_outputs(mod, aliases) if aliases else mod
@@ -142,7 +142,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=No
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with _class_of(checked.target, emulated=True)(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    assembled = assemble(lowered, reference, checked, _source_hash(model))
+    with _class_of(checked.target, emulated=True)(assembled) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
@@ -253,7 +254,8 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c", "selftest_data.c")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c",
+            "selftest_data.c")
 
 
 @dataclass(frozen=True)

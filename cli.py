@@ -1,4 +1,4 @@
-"""The command line: ingot compile | run | verify | bench | inspect | quantize. It parses, calls the package and prints."""
+"""The command line: ingot compile | run | verify | bench | inspect | quantize. It parses, calls the package, prints."""
 from __future__ import annotations
 
 import argparse
@@ -155,8 +155,8 @@ def _add_options(sub):
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
                      "model is computed in, with sums of float32 (default: %(default)s)")
     sub.add_argument("--requantize", choices=("float", "fixed"), default="float", help="how sums of quantized tensors "
-                     "are scaled: by floats, as onnxruntime does, or by integers and shifts, as CMSIS-NN does, for cores "
-                     "without floats (default: %(default)s)")
+                     "are scaled: by floats, as onnxruntime does, or by integers and shifts, as CMSIS-NN does, for "
+                     "cores without floats (default: %(default)s)")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "

@@ -171,8 +171,8 @@ def main(argv=None):
         return 0
     peers = installed(["onnxruntime", *["OpenVINO"] * args.openvino])
     if args.product:
-        print(machine(peers), "Ingot {:.0f} GOP/s, onnxruntime {:.0f} GOP/s".format(*product(args.product, args.seconds)),
-              sep="\n")
+        own, other = product(args.product, args.seconds)
+        print(machine(peers), f"Ingot {own:.0f} GOP/s, onnxruntime {other:.0f} GOP/s", sep="\n")
         return 0
     known = models.names()
     args.networks = args.networks or [name for name in NETWORKS if name in known]

@@ -338,7 +338,8 @@ class CExpr:
             at_zero = all(is_const_int(i, 0) for i in first.indices)
             data = self.names[first.buffer] if at_zero else self.text(address)
             extents = [self.text(d) for d in shape.args] or ["1"]
-            return f"ingot_arg_tensor(INGOT_DENSE({', '.join([data, str(code), str(bits), str(len(shape.args)), *extents])}))"
+            values = ", ".join(map(str, (data, code, bits, len(shape.args), *extents)))
+            return f"ingot_arg_tensor(INGOT_DENSE({values}))"
         if e.dtype == "handle":
             raise EmitError("a packed function gets tensors and numbers: pass a buffer, not its pointer")
         kind = "real" if e.dtype.is_float else "int"
