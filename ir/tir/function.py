@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import wraps
 
 from ..dtype import DataType
-from ..expr import Call, Var, const
+from ..expr import Call, IntImm, Var, const
 from ..module import BaseFunc, with_attr, without_attr
 from ..node import collect, node, node_field
 from ..upper import upper
@@ -28,6 +28,11 @@ class PrimFunc(BaseFunc):
     body: Stmt = None
     attrs: dict = node_field(default_factory=dict)
     signature: tuple = node_field(default=(), ignore=True)
+
+    def __post_init__(self):
+        flags = {k: bool(v.value) for k, v in self.attrs.items() if isinstance(v, IntImm) and v.dtype == "bool"}
+        if flags:  # T.bool(True) is what TVM's printers write for True
+            object.__setattr__(self, "attrs", {**self.attrs, **flags})
 
     @property
     def title(self):

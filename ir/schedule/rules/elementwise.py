@@ -65,7 +65,7 @@ def _in_vectors(sch, target, nest, loops):
     """The loops of a nest, whose innermost one becomes vectors where floats become bytes or bytes floats: compilers do
     not find those. Others they make vectors of by themselves."""
     block = sch.get(nest[0])
-    if (target.lanes == 1 or len(nest) > 1 or len(sch.get_loops(nest[0])) != len(loops) or not vectorizes(block)
+    if (target.lanes == 1 or not loops or len(nest) > 1 or len(sch.get_loops(nest[0])) != len(loops) or not vectorizes(block)
             or not any(access.buffer.dtype in NARROW for access in collect(block.body, (BufferLoad, BufferStore)))
             or not collect(block.body, Cast) or static_extent(sch, loops[-1]) < target.lanes):
         return loops

@@ -93,9 +93,9 @@ def test_turns_in_which_something_happens_without_a_guard_stay():
 
 
 def test_what_is_left_of_a_vector_and_has_no_vector_form_is_scalar():
-    y = tir.decl_buffer((64,), "int32", name="y")
+    y = tir.decl_buffer((64,), "int64", name="y")
     body = loop("v", 3, lambda v: loop("i", 4, lambda i: guarded(v * 4 + i < 9, tir.BufferStore(
-        y, const(1), (v * 4 + i,))), "vectorized"), "unrolled")
+        y, const(1, "int64"), (v * 4 + i,))), "vectorized"), "unrolled")
     func = tir.prim_func([y], body)
     func = vectorize_loop(simplify(loop_partition(func.replace(body=func.root.body))))
     assert extents(func) == [2, 4] and not collect(func.body, Ramp)
