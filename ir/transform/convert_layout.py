@@ -131,7 +131,8 @@ class ConvertLayout:
     def image_of(self, var):
         """The Image of an image, transformed where it is not there as one; its channels then lie in order."""
         if id(var) not in self.blocked:
-            spots, name = in_order(self.channels_of(var)), f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
+            spots = in_order(self.channels_of(var))
+            name = f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
             if isinstance(var, Constant):
                 return Image(self.packed(var, "image", lambda data: pack_channels(data, self.lanes)), spots)
             self.blocked[id(var)] = Image(self.emit(self._transform(self.plain_of(var), var.struct_info), name), spots)

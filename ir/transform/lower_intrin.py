@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub, Var,
-                    cast, const, free_vars, is_const_int, substitute)
+from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub,
+                    Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
 from ..tir.intrinsics import DOTS
