@@ -72,9 +72,9 @@ class Report:
 def quantize(model, data, output, keep_float=0, activations="uint8", per_channel=True, **options):
     """Write a network quantized to 8 bits.
 
-    model: a path to an ONNX file. data: inputs to calibrate on: a path to an .npz of arrays by the names of inputs, each
-    [N, ...] with a sample in each row (where the input has a batch of 1, rows of that), or to a folder of .npz files of
-    one sample each; or a list of {name: array}.
+    model: a path to an ONNX file. data: inputs to calibrate on: a path to an .npz of arrays by the names of inputs,
+    each [N, ...] with a sample in each row (where the input has a batch of 1, rows of that), or to a folder of .npz
+    files of one sample each; or a list of {name: array}.
     output: the file to write. keep_float: so many layers stay float, those that lose most. activations: "uint8", "int8"
     or "int16". per_channel: a scale for each output channel of weights, else one for all. options: of ingot.compile, by
     which both networks are run.
@@ -102,7 +102,8 @@ def quantize(model, data, output, keep_float=0, activations="uint8", per_channel
         if keep_float:
             kept = layers[:keep_float]
             layers = layers_without(kept)
-        report = Report(layers, tuple(layer.name for layer in kept), *(_cost(path, samples[0], options) for path in (plain, made)))
+        report = Report(layers, tuple(layer.name for layer in kept),
+                        *(_cost(path, samples[0], options) for path in (plain, made)))
         _replace(made, Path(output))
     return report
 

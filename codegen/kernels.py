@@ -181,7 +181,8 @@ def shape_summary(func):
     outputs, stored = func.attrs.get("num_outputs", 1), func.attrs.get(STORED, ())
 
     def text(b, form=""):
-        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(getattr(s, 'value', s)) for s in b.shape)}]" + (f" in {form}" if form else "")
+        shape = ", ".join(str(getattr(s, "value", s)) for s in b.shape)
+        return f"{b.name} {DataType(b.dtype)}[{shape}]" + (f" in {form}" if form else "")
 
     inputs = [text(*pair) for pair in zip_longest(buffers[:-outputs], stored, fillvalue="")]
     return ", ".join(inputs) + " -> " + ", ".join(map(text, buffers[-outputs:]))

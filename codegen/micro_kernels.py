@@ -20,7 +20,8 @@ MICRO_KERNELS = {
     "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
     "ingot_tiles_slices": MicroKernel("ingot_tiles.h", writes=(0,)),
     **{f"ingot_fragment_{name}": MicroKernel("ingot_fragment.h", writes=(0,)) for name in (
-        "fill", "load_a", "load_b", "load_c", "fetch_a", "fetch_b", "store", "mma_f16_f32", "mma_bf16_f32", "mma_f16_f16")},
+        "fill", "load_a", "load_b", "load_c", "fetch_a", "fetch_b", "store",
+        "mma_f16_f32", "mma_bf16_f32", "mma_f16_f16")},
 }
 
 

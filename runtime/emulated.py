@@ -1,5 +1,5 @@
-"""EmulatedLibrary: a network of another machine, run by QEMU. Its folder is built as its Makefile says, and each call runs
-the example program on files."""
+"""EmulatedLibrary: a network of another machine, run by QEMU. Its folder is built as its Makefile says, and each call
+runs the example program on files."""
 from __future__ import annotations
 
 import os
@@ -75,7 +75,8 @@ class EmulatedLibrary(CompiledLibrary):
             self.build()
             target = Target.get(self.model.target)
             if not toolchain(target).board:
-                raise ToolchainError(f"QEMU counts no instructions of single kernels for {target}: only those of boards")
+                raise ToolchainError(f"QEMU counts no instructions of single kernels for {target}: only those of "
+                                     "boards")
             self._make("PROFILE=1")
             text = self._program()
             self._make()
@@ -91,8 +92,8 @@ class EmulatedLibrary(CompiledLibrary):
         for made in (*folder.glob("*.o"), folder / "example"):
             made.unlink(missing_ok=True)
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS")}
-        done = subprocess.run(["make", f"-j{self._jobs}", "example", f"CC={find_compiler(target)}", *settings], cwd=folder,
-                              env=environment, capture_output=True, text=True)
+        done = subprocess.run(["make", f"-j{self._jobs}", "example", f"CC={find_compiler(target)}", *settings],
+                              cwd=folder, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise ToolchainError(f"make failed for {target}:\n{done.stderr.strip()[-1000:]}", done.stdout + done.stderr)
 

@@ -96,8 +96,8 @@ class Calls:
             packed = self._packed[which]
             function = _FUNCTIONS.get(packed.name)
             if function is None:
-                raise PackedCallError(f"the program calls the packed function {packed.name!r}, which is not registered: "
-                                      f'register it with register_func("{packed.name}", f)')
+                raise PackedCallError(f"the program calls the packed function {packed.name!r}, which is not "
+                                      f'registered: register it with register_func("{packed.name}", f)')
             values = [_value(args[n]) for n in range(count)]
             if not packed.results:
                 function(*values)

@@ -108,9 +108,9 @@ What Ingot imports. This page is made from the tables of converters:
 like other nodes. Element types are the standard's but for those that are named; complex numbers and text are no
 elements of tensors. Operators keep their limits for shapes that only a run knows in [memory.md](memory.md).
 
-What is refused is one error, which names the node, and nothing is written. GPUs (`cuda`, `opencl`) refuse no operator that
-CPUs compile: all of ONNX's node tests that pass there pass as CUDA C ([architecture.md](architecture.md)). Kernels that
-call C functions of one's own are for CPUs.
+What is refused is one error, which names the node, and nothing is written. GPUs (`cuda`, `opencl`) refuse no operator
+that CPUs compile: all of ONNX's node tests that pass there pass as CUDA C ([architecture.md](architecture.md)). Kernels
+that call C functions of one's own are for CPUs.
 """
 
 

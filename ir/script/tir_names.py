@@ -270,7 +270,8 @@ DTYPE_FIRST = {
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
     **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret")},
-    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed), "address_of": intrin.address_of,
+    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
+    "address_of": intrin.address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
         "tvm_stack_make_array", "tvm_stack_make_shape")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
@@ -297,7 +298,8 @@ ROWS = {
     "decl_buffer": partial(_buffer, "decl"), "buffer_decl": partial(_buffer, "buffer"), "allocate": _allocate,
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
     "buffer_store": _buffer_store, "Range": _range,
-    "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer), "type_annotation": DataType,
+    "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
+    "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
     "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),

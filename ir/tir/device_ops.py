@@ -2,7 +2,8 @@
 
 A call keeps TVM's arguments. Pointers are data pointers of buffers with an offset in elements after them, or
 address_of of an element. Fragments of wmma are counted: of a buffer of scope "wmma.*", each 16 x 16 elements are one.
-wgmma_sync(sums, offset, a, b, columns, how many of its kind may be under way after it) is Ingot's own (ir/schedule/intrin/wgmma.py).
+wgmma_sync(sums, offset, a, b, columns, how many of its kind may be under way after it) is Ingot's own
+(ir/schedule/intrin/wgmma.py).
 """
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from .split_phases import split_phases
 @on_main
 def convert_layout(func, lanes, shuffle=BASE["shuffle"].value, dtypes=KINDS, turned=False):
     """Requires plain layouts. Ensures blocked layouts: 2-D convolutions of some dtypes with constant weights read and
-    write activations of layout NCHW{lanes}c,
-    and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
-    it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Transposed ones
-    whose phases are better channels are such first (split_phases). Not when lanes is 1.
+    write activations of layout NCHW{lanes}c, and so do the operators between them that have such a form; the others get
+    plain ones. A value is transformed where it is needed in the other layout, once. A convolution of few channels reads
+    a plain input as it is. Transposed ones whose phases are better channels are such first (split_phases). Not when
+    lanes is 1.
     shuffle: vectors that take as long as moving an element to its place; 0: transposed ones stay.
     turned: whether input channels are innermost in blocks of weights, as products of warpgroups read them.
 
@@ -131,7 +131,8 @@ class ConvertLayout:
     def image_of(self, var):
         """The Image of an image, transformed where it is not there as one; its channels then lie in order."""
         if id(var) not in self.blocked:
-            spots, name = in_order(self.channels_of(var)), f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
+            spots = in_order(self.channels_of(var))
+            name = f"{getattr(var, 'name', '') or 'const'}_{self.layout.lower()}"
             if isinstance(var, Constant):
                 return Image(self.packed(var, "image", lambda data: pack_channels(data, self.lanes)), spots)
             self.blocked[id(var)] = Image(self.emit(self._transform(self.plain_of(var), var.struct_info), name), spots)

@@ -95,8 +95,9 @@ class _FuseAttention(GraphRewriter):
         if any(o is None for o in operands) or not _agree(operands, self.lanes, products.struct_info):
             return None
         heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
-        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k,
-                                 "lanes": self._lanes(size), "rows": self.rows, "kv_heads": groups if groups < heads else 0}, empty
+        attrs = {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self._lanes(size),
+                 "rows": self.rows, "kv_heads": groups if groups < heads else 0}
+        return operands, masks, attrs, empty
 
     def _lanes(self, size):
         """How many keys come at once: for threads, which share the elements of a row, more than a vector has."""

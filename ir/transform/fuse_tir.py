@@ -2,23 +2,23 @@
 from __future__ import annotations
 
 from ..expr import IterVar, Var
-from ..module import GlobalVar, IRModule
+from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect
 from ..relax.expr import Function, RelaxCall, RelaxTuple, TensorStructInfo, TupleGetItem, TupleStructInfo, call_tir
 from ..relax.ops.common import te_dim
-from ..tir.buffer import Buffer, decl_buffer
+from ..tir.buffer import decl_buffer
 from ..tir.function import PrimFunc, prim_func
-from ..tir.stmt import Block, For, seq
+from ..tir.stmt import seq
 
 PRIMITIVE = ("primitive", "Primitive")  # attributes of functions that are to be one kernel
 
 
 def fuse_tir(mod):
-    """Requires functions with attribute "primitive" (FuseOps makes them, or a script) that call PrimFuncs alone. Ensures
-    that each is a PrimFunc, which computes what is between its calls in buffers of its own, and that a call of it is an
-    R.call_tir; functions that nothing calls any more go. Raises ValueError, naming the function and the binding, for
-    other calls in one."""
+    """Requires functions with attribute "primitive" (FuseOps makes them, or a script) that call PrimFuncs alone.
+    Ensures that each is a PrimFunc, which computes what is between its calls in buffers of its own, and that a call of
+    it is an R.call_tir; functions that nothing calls any more go. Raises ValueError, naming the function and the
+    binding, for other calls in one."""
     primitive = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and any(
         f.attrs.get(key) for key in PRIMITIVE)}
     if not primitive:
@@ -82,8 +82,8 @@ class _Merged:
     def _declared(self, value, hint):
         info = value.struct_info
         if not isinstance(info, TensorStructInfo) or info.shape is None:
-            raise ValueError(f"{self.name}: {hint} is {info}; the parameters of a primitive function are tensors of known "
-                             "shape")
+            raise ValueError(f"{self.name}: {hint} is {info}; the parameters of a primitive function are tensors of "
+                             "known shape")
         self.env[id(value)] = decl_buffer(tuple(map(te_dim, info.shape)), info.dtype, unique_name(hint, self.names))
         return self.env[id(value)]
 
@@ -104,8 +104,8 @@ class _Merged:
             return None
         if not isinstance(value, RelaxCall) or value.op != "call_tir":
             what = getattr(value, "op", type(value).__name__)
-            raise ValueError(f"{self.name}: {binding.var.name} is a {what}; a primitive function calls PrimFuncs alone: "
-                             "run LegalizeOps before FuseTIR")
+            raise ValueError(f"{self.name}: {binding.var.name} is a {what}; a primitive function calls PrimFuncs "
+                             "alone: run LegalizeOps before FuseTIR")
         callee = self.mod[value.attrs["gv"]]
         infos = value.struct_info.fields if isinstance(value.struct_info, TupleStructInfo) else (value.struct_info,)
         given = [self._argument(a) for a in value.args]
@@ -130,8 +130,8 @@ class _Merged:
 
     def _argument(self, a):
         if id(a) not in self.env:
-            raise ValueError(f"{self.name}: a constant inside a primitive function; LiftTransformParams, or pass it as a "
-                             "parameter")
+            raise ValueError(f"{self.name}: a constant inside a primitive function; LiftTransformParams, or pass it as "
+                             "a parameter")
         return self.env[id(a)]
 
     @staticmethod

@@ -25,9 +25,10 @@ FEW_BITS = 8  # integers of fewer have a kernel of their own; of others a byte h
 @on_main
 def keep_quantized(func, target=None):
     """Ensures that products of data and constants that were both quantized are those of the integers (qnn.matmul,
-    qnn.conv2d, qnn.conv3d), scaled after, where a Target `target` multiplies bytes. Ensures that products, convolutions and rows taken of (w - zero point) * scale, of constant integers w, are those
-    of w - zero point, and are scaled after; or, where terms of a sum have different scales, or w has few bits, are
-    matmul_quantized. What else reads such weights reads floats."""
+    qnn.conv2d, qnn.conv3d), scaled after, where a Target `target` multiplies bytes. Ensures that products, convolutions
+    and rows taken of (w - zero point) * scale, of constant integers w, are those of w - zero point, and are scaled
+    after; or, where terms of a sum have different scales, or w has few bits, are matmul_quantized. What else reads such
+    weights reads floats."""
     return _KeepQuantized(target).run(func)
 
 
@@ -72,7 +73,8 @@ class _KeepQuantized(GraphRewriter):
         if not is_operator(made):
             return None
         arrays = []
-        for a in made.args:  # no further than to the first that depends on more: what is behind may be the whole network
+        # No further than to the first that depends on more: what is behind may be the whole network
+        for a in made.args:
             if (array := self._array(a)) is None:
                 return None
             arrays.append(array)
@@ -87,7 +89,8 @@ class _KeepQuantized(GraphRewriter):
         if self.target is None or op is None or len(call.args) > 2 or not _is_plain(call):
             return None
         data, parts = self._dequantized(data), self._quantized(weight)
-        if data is None or parts is None or weight.struct_info.ndim != (2 if op == "qnn.matmul" else 4 + (op[-2] == "3")):
+        if data is None or parts is None or weight.struct_info.ndim != (
+                2 if op == "qnn.matmul" else 4 + (op[-2] == "3")):
             return None
         (x, x_zero, x_scale), (w, zero, scale) = data, parts
         rest = (weight.struct_info.ndim - 1,) if op == "qnn.matmul" else (0,)
@@ -103,7 +106,8 @@ class _KeepQuantized(GraphRewriter):
         scale = (scale * x_scale).astype(np.float32)
         if scale.size > 1:
             scale = scale.reshape(-1) if op == "qnn.matmul" else scale.reshape(1, -1, *[1] * (w.data.ndim - 2))
-        return call_op("multiply", self.emit(call_op("astype", total, dtype="float32")), Constant(scale, w.name + "_scale"))
+        total = self.emit(call_op("astype", total, dtype="float32"))
+        return call_op("multiply", total, Constant(scale, w.name + "_scale"))
 
     def _dequantized(self, value):
         """(bytes, zero point, scale), of which the last two are one number each, that a value is made of; None for

@@ -1,4 +1,5 @@
-"""Functions of quantized numbers become tables of 256: an activation between DequantizeLinear and QuantizeLinear, say."""
+"""Functions of quantized numbers become tables of 256: an activation between DequantizeLinear and QuantizeLinear,
+say."""
 from __future__ import annotations
 
 import numpy as np

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub, Var,
-                    cast, const, free_vars, is_const_int, substitute)
+from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub,
+                    Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
 from ..tir.intrinsics import DOTS
@@ -13,10 +13,10 @@ _DOTS = {f"tir.{name}" for name in DOTS}
 
 
 def lower_intrin(func):
-    """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane
-    tir.fma_lane, but of integers that are scaled, that floor divisions of operands known
-    to be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that
-    lets stand before the statement, or, where they are not always evaluated, are replaced by their value."""
+    """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane tir.fma_lane, but of integers
+    that are scaled, that floor divisions of operands known to be non-negative are truncating ones, which C's operators
+    are, that casts of immediates are immediates, and that lets stand before the statement, or, where they are not
+    always evaluated, are replaced by their value."""
     return func.replace(body=_Lower(dimensions(func)).visit(func.body))
 
 

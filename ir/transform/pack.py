@@ -128,8 +128,8 @@ class _PackWeights(GraphRewriter):
     def _in_floats(self, binding, call):
         """A convolution of bytes that has no blocked layout as one of floats, which hold its sums; None for another."""
         x, weight = call.args
-        if x.struct_info.dtype not in BYTES or not isinstance(weight, Constant) or call.attrs["out_dtype"] != "int32" or (
-                call.attrs["kernel_layout"] not in PLAIN_KERNELS):
+        if (x.struct_info.dtype not in BYTES or not isinstance(weight, Constant) or call.attrs["out_dtype"] != "int32"
+                or call.attrs["kernel_layout"] not in PLAIN_KERNELS):
             return None
         least, most = map(int, x.struct_info.dtype.finite_range())
         sums = np.abs(weight.data.astype(np.int64)).sum(axis=tuple(range(1, weight.data.ndim)))
@@ -223,7 +223,8 @@ class _PackWeights(GraphRewriter):
         rest = -x.struct_info.shape[-1].value % block
         if not rest:
             return x
-        pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0 if x.struct_info.dtype.is_float else 0)
+        pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest),
+                      pad_value=0.0 if x.struct_info.dtype.is_float else 0)
         return self.emit(pad, binding.var.name + "_filled")
 
     def _steps(self, call):

@@ -50,8 +50,8 @@ def _prim_func(name, call):
     infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
     for i in infos:
         if not isinstance(i, TensorStructInfo) or i.shape is None or i.dtype == "void":
-            raise ValueError(f"{name}: {call.op} of {func!r} gives {i}: declare a tensor of known shape and dtype, as in "
-                             'sinfo_args=R.Tensor((2, 3), "float32")')
+            raise ValueError(f"{name}: {call.op} of {func!r} gives {i}: declare a tensor of known shape and dtype, as "
+                             'in sinfo_args=R.Tensor((2, 3), "float32")')
     for a in call.args:
         if not isinstance(a, PrimValue) and not isinstance(a.struct_info, TensorStructInfo):
             raise ValueError(f"{name}: {call.op} of {func!r} passes {a.struct_info}: it takes tensors and numbers")

@@ -49,7 +49,8 @@ def _in_registers(loop):
 def _is_square(load, loop):
     """Whether the iterations of a loop take, from the places that a vector is read from, each the next elements."""
     index = load.indices[0]
-    if not (isinstance(index, Ramp) and load.buffer.dtype == "float32" and (index.count is None or isinstance(index.count, IntImm))
+    if not (isinstance(index, Ramp) and load.buffer.dtype == "float32"
+            and (index.count is None or isinstance(index.count, IntImm))
             and is_const_int(loop.extent, index.lanes) and is_const_int(loop.min, 0)):
         return False
     return (Analyzer().step(index.base, loop.loop_var) == 1 and not is_const_int(index.stride, 1)

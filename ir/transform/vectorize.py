@@ -31,8 +31,8 @@ def vectorize_loop(func, enable_vectorize=True):
     """Requires flat buffers. Ensures vectors and no vectorized loops: loops of float32 and int32, and of narrower
     integers in memory, whose accesses are contiguous, strided or invariant become vectors of 4, 8 or 16 lanes, in a
     loop where it takes several; what is left of a loop that is no multiple of these is a part of a vector, where all
-    accesses are contiguous or invariant. Other loops become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
-    REDUCE_LANES become one reduction of a vector where they can.
+    accesses are contiguous or invariant. Other loops become serial, annotated "simd" with the reason, as all do unless
+    enable_vectorize. Loops with annotation REDUCE_LANES become one reduction of a vector where they can.
     """
     return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
 
@@ -222,7 +222,8 @@ class _Widen:
         if x.dtype in _ARITHMETIC:
             return Cast(dtype, self.value(x))
         if x.dtype in NARROW and isinstance(x, Cast):
-            low = vector_intrinsic(NARROW[str(x.dtype)], self.vector(self.converted(x.replace(dtype=DataType("int32")))))
+            whole = self.vector(self.converted(x.replace(dtype=DataType("int32"))))
+            low = vector_intrinsic(NARROW[str(x.dtype)], whole)
             return low if e.dtype == "int32" else Cast(dtype, low)
         if is_lookup(x):
             index, = x.indices
@@ -235,8 +236,9 @@ class _Widen:
 
     def words(self, e):
         """A word of each lane, of bytes of which as many as there are lanes follow one another, and one another's."""
-        first, *_ = loads = [x.replace(indices=(self.index(x.indices[0]),)) for x in e.args
-                             if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in ("int8", "uint8")]
+        first, *_ = loads = [
+            x.replace(indices=(self.index(x.indices[0]),)) for x in e.args
+            if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in ("int8", "uint8")]
         apart = [self.analyzer.simplify(x.indices[0].base - first.indices[0].base) for x in loads
                  if isinstance(x.indices[0], Ramp) and is_const_int(x.indices[0].stride, 1) and self.count is None]
         if len(apart) < len(e.args) or not all(is_const_int(d, n * self.lanes) for n, d in enumerate(apart)):

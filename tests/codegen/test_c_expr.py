@@ -183,7 +183,8 @@ def test_intrinsics(dtype, tolerance, tmp_path):
 
 
 @pytest.mark.parametrize("e, message", [
-    (E.Ramp(Var("wide", "int64"), const(1, "int64"), 4), "no vector of int64x4"), (E.Let(I, const(1), J), "C has no Let"),
+    (E.Ramp(Var("wide", "int64"), const(1, "int64"), 4), "no vector of int64x4"),
+    (E.Let(I, const(1), J), "C has no Let"),
     (E.FloorMod(X, Y), "no floor remainder of floats"),
     (E.Call("float16", "tir.exp", (Var("h", "float16"),)), "float16"),
     (E.Call("float32x8", "tir.sin", (E.Broadcast(X, 8),)), "simd.h has no tir.sin"),

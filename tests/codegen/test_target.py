@@ -83,7 +83,8 @@ def test_strings_of_tvm(text, name):
     ("llvm -mcpu=z80", "-mcpu 'z80' is not known; known: native, .*; or name one of host"),
     ("llvm -mtriple=sparc-sun", "-mtriple 'sparc-sun' is not known; known: x86_64"),
     ("llvm -fast", "the flag -fast is not known; known: -mcpu, -mtriple, and without effect -keys"),
-    ("cuda -arch=sm_30", "there is no code for -arch 'sm_30'; known: sm_80"), (3, "a target is a name or a Target, not a int"),
+    ("cuda -arch=sm_30", "there is no code for -arch 'sm_30'; known: sm_80"),
+    (3, "a target is a name or a Target, not a int"),
 ])
 def test_strings_that_are_refused(text, message):
     with pytest.raises(TargetError, match=message):

@@ -130,7 +130,8 @@ def test_batch_norm_in_a_script():
     (lambda: relax.VirtualMachine(relax.build(Forward))["main"], AttributeError, "no function 'main'; there is for"),
     (lambda: relax.build(Forward).export_library("x.so"), ValueError, r"as a folder of C: exe\['forward'\].export"),
     (lambda: relax.VirtualMachine(relax.build(Forward))["forward"](W0), ValueError, "inputs"),
-    (lambda: relax.transform.AnnotateTIROpPattern, AttributeError, "there is no pass AnnotateTIROpPattern: FuseOps groups operators before"),
+    (lambda: relax.transform.AnnotateTIROpPattern, AttributeError,
+     "there is no pass AnnotateTIROpPattern: FuseOps groups operators before"),
     (lambda: relax.transform.Nope, AttributeError, "no attribute 'Nope'; passes: BindParams"),
 ])
 def test_errors(request_, error, message):

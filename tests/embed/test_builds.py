@@ -1,6 +1,5 @@
 """The folder's own Makefile and CMakeLists.txt, for every way to keep weights; and every target, emulated or not."""
 import os
-import shutil
 
 import pytest
 

@@ -91,7 +91,8 @@ def test_a_library_without_a_system_needs_little():
 def test_memory_in_all(exported):
     folder = exported("conv_net", target="cortex-m4f").folder
     header = (folder / "conv_net.h").read_text()
-    arena, stack, ram = (int(re.search(rf"CONV_NET_{what}_BYTES (\d+)u", header)[1]) for what in ("ARENA", "STACK", "RAM"))
+    arena, stack, ram = (int(re.search(rf"CONV_NET_{what}_BYTES (\d+)u", header)[1])
+                         for what in ("ARENA", "STACK", "RAM"))
     outputs = sum(eval(size) for size in re.findall(r"#define CONV_NET_\w+_SIZE \(([\d* ]+)\)", header))
     assert ram == arena + stack + 4 * outputs and stack <= 2048
     assert f"{ram} bytes of RAM" in (folder / "README.md").read_text()

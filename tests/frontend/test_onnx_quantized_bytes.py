@@ -1,4 +1,5 @@
-"""What stands between DequantizeLinear and QuantizeLinear and moves bytes, or maps them one by one, is made of bytes."""
+"""What stands between DequantizeLinear and QuantizeLinear and moves bytes, or maps them one by one, is made of
+bytes."""
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper

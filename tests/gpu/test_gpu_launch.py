@@ -147,7 +147,8 @@ def wide(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32")):
 
 
 def test_more_threads_than_a_block_has_are_refused_by_loop_and_number():
-    with pytest.raises(LaunchError, match=r"the number of threads of a block \(loops (ty, tx|tx, ty)\) is 2048, and .* 1024"):
+    with pytest.raises(LaunchError, match=r"the number of threads of a block \(loops (ty, tx|tx, ty)\) is 2048, "
+                                          r"and .* 1024"):
         kernels(wide)
     with pytest.raises(LaunchError, match=r"threadIdx.x \(loop tx\) is 1024, and the device has 256"):
         kernels(wide, Limits(block=(256, 256, 64)))

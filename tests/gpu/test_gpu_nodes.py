@@ -85,8 +85,8 @@ def build(libraries, folder):
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(run, ["c++", *emulated.FLAGS, *emulated.SEEN, "-O0", *include, "-c", "kernels.cpp", "-o",
                                   "kernels.o"])]
-        jobs += [pool.submit(run, ["cc", "-std=c99", "-O0", "-fPIC", "-w", "-I", emulated.EMU / "include", "-c", f, "-o",
-                                   f"{k}.host.o"]) for k, f in enumerate(host)]
+        jobs += [pool.submit(run, ["cc", "-std=c99", "-O0", "-fPIC", "-w", "-I", emulated.EMU / "include", "-c", f,
+                                   "-o", f"{k}.host.o"]) for k, f in enumerate(host)]
         for job in jobs:
             job.result()
     run(["c++", "-shared", "-Wl,-z,noexecstack", "kernels.o", *(f"{k}.host.o" for k in range(len(host))), cudart_path,

@@ -1,4 +1,5 @@
-"""docs/cuda-convolution.md shows the kernel that Ingot emits, all of it: INGOT_UPDATE_README=1 writes its lines anew."""
+"""docs/cuda-convolution.md shows the kernel that Ingot emits, all of it: INGOT_UPDATE_README=1 writes its lines
+anew."""
 import os
 import re
 from pathlib import Path
@@ -33,7 +34,8 @@ def sections(lines, marks):
         word, _, more = mark.partition(" ... ")
         found = [n for n, line in enumerate(lines) if n > (starts or [-1])[-1] and word in line and any(
             more in other for other in lines[n:n + 4])]
-        assert found, f"docs/cuda-convolution.md: the kernel has no line with {mark!r} behind {lines[(starts or [0])[-1]]}"
+        behind = lines[(starts or [0])[-1]]
+        assert found, f"docs/cuda-convolution.md: the kernel has no line with {mark!r} behind {behind}"
         starts.append(found[0])
     assert starts[0] == 0, "the first lines are left out"
     return ["\n".join(lines[a:b]) + "\n" for a, b in zip(starts, [*starts[1:], len(lines)])]

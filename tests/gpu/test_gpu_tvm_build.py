@@ -201,7 +201,8 @@ def test_a_call_passes_pointers_dimensions_and_numbers(tmp_path, monkeypatch):
         np.testing.assert_array_equal(y.numpy(), ints((size, 4)) + 1)
     for args, message in (((x,), "1 arguments given, 2 expected: a, b"),
                           ((x, tvm.nd.array(np.zeros((2, 4), np.float32), device)), r"b has shape \(2, 4\), expected"),
-                          ((x, tvm.nd.array(np.zeros((5, 4), np.int32), device)), "b has dtype int32, expected float32"),
+                          ((x, tvm.nd.array(np.zeros((5, 4), np.int32), device)),
+                           "b has dtype int32, expected float32"),
                           ((x, tvm.nd.array(np.zeros(5, np.float32), device)), "b has 1 dimensions, expected 2")):
         with pytest.raises(InputError, match=message):
             built(*args)

@@ -118,7 +118,8 @@ def _once(values):
 
 
 def remove_all_unused(func):
-    """A function, or a module's functions, without bindings that nothing uses; those outside of dataflow blocks stay."""
+    """A function, or a module's functions, without bindings that nothing uses; those outside of dataflow blocks
+    stay."""
     if isinstance(func, IRModule):
         return func.with_functions({n: remove_all_unused(f) if isinstance(f, Function) else f
                                     for n, f in func.functions.items()})

@@ -203,8 +203,8 @@ class Stage:
         self.marks.append(Mark("storage_align", None, (0, place, factor, offset)))
 
     def tensorize(self, var, tensor_intrin):
-        """Let an intrinsic (of te.decl_tensor_intrin, or the name of a tir TensorIntrin) do the loops from `var` in: the
-        last one that is given for an axis."""
+        """Let an intrinsic (of te.decl_tensor_intrin, or the name of a tir TensorIntrin) do the loops from `var` in:
+        the last one that is given for an axis."""
         if not isinstance(tensor_intrin, (str, TensorIntrin)):
             refuse("tensorize", "'tensor_intrin'", f"for stage {self.op.name} must be of te.decl_tensor_intrin or a "
                    f"name, not {tensor_intrin!r}")

@@ -1,9 +1,9 @@
-"""The arithmetics "dot_u8s8", "dot_s8u8", "dot_s8s8" and "dot_u8u8": products of rows and constant columns of 8-bit integers,
-with a sign (s8) or without (u8), whose sums in int32 are exact.
+"""The arithmetics "dot_u8s8", "dot_s8u8", "dot_s8s8" and "dot_u8u8": products of rows and constant columns of 8-bit
+integers, with a sign (s8) or without (u8), whose sums in int32 are exact.
 
 Four terms of a row, which lie in a row in memory, are a word of 32 bits, and so are four of a column: the products of
-these, and a sum in int32, are added up at a time. Columns are words [P, ceil(K / 4), panel] in P panels, as a tile of sums
-reads them; what fills up the last word or panel is zero. Rows are of whole words.
+these, and a sum in int32, are added up at a time. Columns are words [P, ceil(K / 4), panel] in P panels, as a tile of
+sums reads them; what fills up the last word or panel is zero. Rows are of whole words.
 """
 from __future__ import annotations
 

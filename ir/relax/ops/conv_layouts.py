@@ -138,8 +138,8 @@ def infer(call, form):
 def _check_words(call, x, w, form):
     """The dtype of a convolution by words of bytes; InferError for other operands than it takes."""
     if x.dtype != form.dot.rows or w.dtype != "int32":
-        fail(call, f"{shape_text(x)} must be {form.dot.rows} and {shape_text(w)} words of int32 by {form.dot.name}, not "
-                   f"{x.dtype} and {w.dtype}")
+        fail(call, f"{shape_text(x)} must be {form.dot.rows} and {shape_text(w)} words of int32 by {form.dot.name}, "
+                   f"not {x.dtype} and {w.dtype}")
     if not form.inner and call.attrs["dilation"][1] != 1:
         fail(call, f"dilation {call.attrs['dilation']} must be 1 along rows whose columns are words")
     return DataType("int32")
@@ -184,8 +184,8 @@ def _check_weight(call, w, form, groups):
                    f"{f' for each of {groups} groups' if form.name != 'depthwise' and groups > 1 else ''}: dim 0 must "
                    f"be {blocks} and dim {at} must be {lanes}")
     if form.inner and not same_dim(w.shape[4 + form.turned], form.steps):
-        fail(call, f"packed weight {shape_text(w)} must have {form.steps} {'words of ' * bool(form.dot)}input channels in "
-                   f"a block (dim {4 + form.turned})")
+        fail(call, f"packed weight {shape_text(w)} must have {form.steps} {'words of ' * bool(form.dot)}input channels "
+                   f"in a block (dim {4 + form.turned})")
     return channels
 
 

@@ -1,7 +1,8 @@
 """matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
 
-b_layout "KN" is the plain [..., K, N]; "NK" has a matrix the other way round. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
-not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
+b_layout "KN" is the plain [..., K, N]; "NK" has a matrix the other way round. "KN16n" is a constant packed in panels:
+[ceil(N / 16), K, 16], zero where N is not a multiple; attribute n_size is the true N. out_dtype (default: the
+operands') is also the dtype of the sum.
 
 By an `arithmetic` other than "fma" b_layout is "operands": those that it packed; n_size is N, and rows are of its whole
 blocks of terms. plan: what passes decided of its kernel's schedule (schedule/plan.py).
@@ -156,7 +157,8 @@ def _evaluate(args, attrs):
     b = b.T if attrs["b_layout"] == "NK" else b
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
-    acc = np.dtype(np.float64) if dtype == np.int32 and a.dtype.itemsize == b.dtype.itemsize == 1 else acc  # BLAS has it
+    if dtype == np.int32 and a.dtype.itemsize == b.dtype.itemsize == 1:
+        acc = np.dtype(np.float64)  # BLAS has it
     if packed_lanes(attrs["b_layout"]) is not None:
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
     a = a.astype(acc, copy=False)

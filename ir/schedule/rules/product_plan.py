@@ -22,8 +22,8 @@ class Product(Kernel):
     whether FMAs may take elements of rows out of vectors. compressed: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
     where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
-    batch: products. work: FMAs of all of them. dot: the arithmetic of
-    words of integers, four terms each, which depth counts then.
+    batch: products. work: FMAs of all of them. dot: the arithmetic of words of integers, four terms each, which depth
+    counts then.
     """
 
     rows: int

@@ -24,8 +24,8 @@ SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
 # Hardware operations that write registers alone
-_READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment",
-          "tir.mma_fill")
+_READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync",
+          "tir.tvm_fill_fragment", "tir.mma_fill")
 # Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
 WGMMA = "tir.wgmma_sync"
 _TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync", WGMMA)
@@ -171,8 +171,8 @@ class _Kernel:
         return found
 
     def tile(self, call, buffer):
-        """(indices of the elements of a tile that a call moves or multiplies, ranges of their variables); None where they
-        are not known."""
+        """(indices of the elements of a tile that a call moves or multiplies, ranges of their variables); None where
+        they are not known."""
         for n, address in enumerate(call.args):
             load = address.args[0] if isinstance(address, Call) and address.op == "tir.address_of" else None
             if load is None or load.buffer is not buffer or len(load.indices) < 2:

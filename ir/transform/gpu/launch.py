@@ -58,8 +58,8 @@ def _parts(stmt, func):
         users = [p for p in parts if any(b.data is stmt.buffer.data for b in collect(p, Buffer))]
         if len(users) > 1:
             raise LaunchError(f"{func.title}: buffer {stmt.buffer.name} of scope {stmt.buffer.scope!r} is used by "
-                              f"{len(users)} kernels, and lives in one: leave it in global memory, or compute it inside "
-                              "of the loops that are bound to blocks")
+                              f"{len(users)} kernels, and lives in one: leave it in global memory, or compute it "
+                              "inside of the loops that are bound to blocks")
         return [stmt.replace(body=p) if p in users else p for p in parts]
     if isinstance(stmt, LetStmt) and not collect(stmt.value, BufferLoad):
         return [_as_value(stmt, part) for part in _parts(stmt.body, func)]
@@ -94,8 +94,8 @@ def _require_one(func, stmt):
         nests = [n for n in nests if n]
         if len(nests) > 1:
             raise LaunchError(f"{func.title}: loops {_name(nests[0][0])} and {_name(nests[1][0])} are bound to blocks "
-                              "one after the other in a loop around both: a kernel cannot wait for all blocks; take them "
-                              "out of it, or run it on the host, with a call for each iteration")
+                              "one after the other in a loop around both: a kernel cannot wait for all blocks; take "
+                              "them out of it, or run it on the host, with a call for each iteration")
 
 
 def _extents(func, stmt):
@@ -109,8 +109,8 @@ def _extents(func, stmt):
         bad = next((x for x, e in zip(loops, own) if any(id(v) not in params for v in free_vars(e))), None)
         if bad is not None:
             raise LaunchError(f"{func.title}: loop {_name(bad)} is bound to {axis}, and its extent {_extent(bad)} "
-                              "depends on other loops: a launch needs one number; bind a loop of a constant extent, and "
-                              "guard its body")
+                              "depends on other loops: a launch needs one number; bind a loop of a constant extent, "
+                              "and guard its body")
         unique = [e for n, e in enumerate(own) if not any(structural_equal(e, o) for o in own[:n])]
         longest = const(max(e.value for e in unique), "int64") if all(isinstance(e, IntImm) for e in unique) else None
         extents[axis] = an.simplify(reduce(Max, unique) if longest is None else longest)

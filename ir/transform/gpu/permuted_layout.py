@@ -19,8 +19,8 @@ _POINTERS = {"tir.ptx_ldmatrix": (5, 6), "tir.mma_store": (2, None)}
 
 
 def inject_permuted_layout(func):
-    """Requires opaque blocks, no matched buffers. Ensures that no block says `permuted_layout`: in those that said so (with anything but 0
-    or ""), elements of shared buffers of two dimensions or more are where the layout has them.
+    """Requires opaque blocks, no matched buffers. Ensures that no block says `permuted_layout`: in those that said so
+    (with anything but 0 or ""), elements of shared buffers of two dimensions or more are where the layout has them.
 
     Raises ValueError for rows of other lengths, and where a block that does not say so uses the same buffer.
     """

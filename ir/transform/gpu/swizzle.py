@@ -10,9 +10,9 @@ ROW, CHUNK, GROUP = 128, 16, 8  # bytes of a row, of what keeps together in it; 
 
 
 def swizzle_shared(func):
-    """Requires opaque blocks. Ensures that no block says `buffer_swizzle`: of the buffer that it names, a position among
-    the block's writes, chunk c of row r lies where chunk c xor r % 8 would, and the first row on a multiple of 1024
-    bytes. So do eight neighbouring chunks of a column lie in different banks.
+    """Requires opaque blocks. Ensures that no block says `buffer_swizzle`: of the buffer that it names, a position
+    among the block's writes, chunk c of row r lies where chunk c xor r % 8 would, and the first row on a multiple of
+    1024 bytes. So do eight neighbouring chunks of a column lie in different banks.
 
     Raises ValueError for a buffer whose rows are not of 128 bytes.
     """

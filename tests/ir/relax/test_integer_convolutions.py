@@ -45,7 +45,8 @@ def test_words_of_channels(left, right, inner, attrs):
     packed = {"data_layout": "NCHW8c", "kernel_layout": f"OIHW{inner}i8o4i", "out_channels": 11,
               "arithmetic": name_of(left, right)}
     _, result = check("nn.conv2d", [pack_channels(x, 8), pack_words(w, 8, 1, inner)], 0, **packed, **attrs)
-    np.testing.assert_array_equal(unpack_channels(result, 11), evaluate("nn.conv2d", [x, w], out_dtype="int32", **attrs))
+    expected = evaluate("nn.conv2d", [x, w], out_dtype="int32", **attrs)
+    np.testing.assert_array_equal(unpack_channels(result, 11), expected)
 
 
 @MIXES
@@ -54,7 +55,8 @@ def test_words_of_columns(left, right, kernel, strides):
     """The input has more columns, of any numbers, where the last word does."""
     x, w = integers((1, 3, 9, 12), left), integers((6, 3, *kernel), right, 1)
     more = -kernel[1] % 4
-    packed = {"out_layout": "NCHW4c", "kernel_layout": "OIHW4o4w", "out_channels": 6, "arithmetic": name_of(left, right)}
+    packed = {"out_layout": "NCHW4c", "kernel_layout": "OIHW4o4w", "out_channels": 6,
+              "arithmetic": name_of(left, right)}
     wide = np.concatenate([x, integers((1, 3, 9, more), left, 2)], axis=3)
     _, result = check("nn.conv2d", [wide, pack_words(w, 4)], 0, strides=strides, **packed)
     expected = evaluate("nn.conv2d", [x, w], out_dtype="int32", strides=strides)

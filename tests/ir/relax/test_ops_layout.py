@@ -84,7 +84,8 @@ def test_dense_convolution_with_input_channels_innermost(channels, outputs):
     turned = pack_weights(w, 4, inner=4).swapaxes(-1, -2).copy()
     _, result = check("nn.conv2d", [blocked(x), turned], data_layout="NCHW4c", kernel_layout="OIHW4o4i",
                       out_channels=outputs, **WINDOWS["padded"])
-    np.testing.assert_allclose(result, blocked(evaluate("nn.conv2d", [x, w], **WINDOWS["padded"])), rtol=1e-5, atol=1e-5)
+    expected = blocked(evaluate("nn.conv2d", [x, w], **WINDOWS["padded"]))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("channels, inner", [(6, 2), (3, 1), (2, 2)])

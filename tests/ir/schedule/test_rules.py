@@ -11,7 +11,7 @@ from ingot.ir import te
 from ingot.ir.expr import Call, is_const_int
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.tir.hints import THREAD_ROWS
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func

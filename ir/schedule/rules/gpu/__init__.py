@@ -15,5 +15,6 @@ from .tensor_core_product import tensor_core_product
 from .transpose import transpose
 from .warpgroup_product import warpgroup_product
 
-RULES = {rule.__name__: rule for rule in (stepwise, warpgroup_product, tensor_core_product, gpu_product, rows, points, transpose, fallback)}
+RULES = {rule.__name__: rule for rule in (
+    stepwise, warpgroup_product, tensor_core_product, gpu_product, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for
