@@ -50,13 +50,14 @@ def functions(header):
 
 
 def tensor_cores():
-    calls = ["uint32_t a[4], b[4];"]
+    calls = ["alignas(8) uint32_t a[4], b[4];"]
     for n, (name, parameters) in enumerate(functions("ingot_mma.h")):
         if "ldmatrix" in name:
             calls.append(f"{name}({'ab'[n % 2]}, shared + threadIdx.x * 16);")
         elif "mma" in name:
             kind = re.search(r"(\w+) \*d", parameters)[1].replace("void", "uint32_t")
-            calls += ["{", f"    {kind} d[4] = {{0}};", f"    {name}(d, a, b, d);",
+            a, b = ("(const double *)a", "(const double *)b") if kind == "double" else "ab"
+            calls += ["{", f"    {kind} d[4] = {{0}};", f"    {name}(d, {a}, {b}, d);",
                       "    for (int i = 0; i < 4; ++i) o[i] += (float)d[i];", "}"]
     return "\n    ".join([*calls, "o[5] = ingot_to_tf32(o[6]);"])
 
