@@ -193,11 +193,11 @@ class Target(metaclass=_Named):
     def _values(self):
         return {name: cost.value for name, cost in self.costs.items()}
 
-    def multiplies_bytes(self, left, right, constant=True, windows=False):
-        """Whether products of 8-bit integers of these dtypes, added up in int32, are computed as they are, not as
-        floats: where instructions and kernels multiply them, or floats have no vectors. constant: of constant columns;
-        windows: of a convolution."""
-        return self.kind == "c" and (constant or self.lanes == 1)
+    @property
+    def multiplies_bytes(self):
+        """Whether products of bytes and constants of bytes, added up in int32, are computed as they are: by instructions
+        of the target or by products of 16 bits. GPUs compute them as floats."""
+        return self.kind == "c"
 
     def __str__(self):
         return self.name

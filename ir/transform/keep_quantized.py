@@ -94,8 +94,7 @@ class _KeepQuantized(GraphRewriter):
             return None
         (x, x_zero, x_scale), (w, zero, scale) = data, parts
         rest = (weight.struct_info.ndim - 1,) if op == "qnn.matmul" else (0,)
-        dtypes = x.struct_info.dtype, w.struct_info.dtype
-        if str(dtypes[1]) not in BYTES or not self.target.multiplies_bytes(*dtypes, windows=op != "qnn.matmul"):
+        if str(w.struct_info.dtype) not in BYTES or not self.target.multiplies_bytes:
             return None
         zero = np.zeros((), w.data.dtype) if zero is None else zero
         if not all(_varies_along(v, rest, w.data.ndim) for v in (zero, scale)):

@@ -39,7 +39,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
     given = {"ChooseConvolution": [target, algorithms, accuracy],
              "QnnCanonicalize": [target], "KeepQuantized": [target],
-             "RemoveIdentities": [target.multiplies_bytes("uint8", "int8", windows=True)],
+             "RemoveIdentities": [target.multiplies_bytes],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],

@@ -15,8 +15,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.qnn import BYTES, PLAIN, SUMS
 from .graph import GraphRewriter, constant_last, on_main
-
-EXACT = 1 << 24  # float32 holds all integers up to this one
+from .pack import EXACT
 
 
 @on_main
@@ -56,8 +55,7 @@ class _Canonicalize(GraphRewriter):
         if shifted is None:
             return self._of_both(call)
         weight = _as_bytes(shifted, w.name)
-        if weight is not None and self.target.multiplies_bytes(
-                x.struct_info.dtype, weight.struct_info.dtype, windows=call.op != "qnn.matmul"):
+        if weight is not None and self.target.multiplies_bytes:
             made = self._of_bytes(call, weight, shifted)
             if made is not None:
                 return made
