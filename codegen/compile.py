@@ -27,6 +27,7 @@ from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.gpu.launch import device_kernels
+from ..ir.transform.packed_calls import PACKED
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
@@ -260,7 +261,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
             f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
             f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
     else:
-        outputs = _expected(mod, inputs, program.outputs, functions.values(), sizes)
+        outputs = _expected(mod, inputs, program.outputs, sizes)
         reason = "" if outputs else "the network calls C functions, or programs that would be interpreted for minutes"
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
@@ -307,7 +308,7 @@ def _dim_at(dim, known):
     return dim.value if isinstance(dim, IntImm) else evaluate_dim(dim, known)
 
 
-def _expected(mod, inputs, descs, functions, sizes):
+def _expected(mod, inputs, descs, sizes):
     """The outputs of a reference evaluation; none of a network that calls C functions, which only C can run, or loop
     programs that would be interpreted for minutes."""
     if sum(_turns(mod[b.value.attrs["gv"]].body) for b in all_bindings(mod)
@@ -318,12 +319,18 @@ def _expected(mod, inputs, descs, functions, sizes):
     except (EvaluationError, InternalError):
         if any(is_control(b.value) for b in all_bindings(mod)):
             return ()  # inputs that are made up lead to sizes that the network refuses, or numpy has no result for
-        if any(call.op in ("tir.call_extern", "tir.tvm_call_packed") for f in functions
-               for call in collect(f.body, Call)):
+        if _calls_others(mod):
             return ()
         raise
     expected = expected if isinstance(expected, tuple) else (expected,)
     return tuple(np.asarray(o, dtype=t.dtype.numpy) for o, t in zip(expected, descs))
+
+
+def _calls_others(mod):
+    """Whether a network calls functions of C, or packed functions, which no one here knows."""
+    return any(getattr(b.value, "op", "") in PACKED for b in all_bindings(mod)) or any(
+        call.op in ("tir.call_extern", "tir.tvm_call_packed") for f in mod.functions.values() if isinstance(f, PrimFunc)
+        for call in collect(f.body, Call))
 
 
 def _turns(stmt):

@@ -47,6 +47,14 @@ def test_a_network_calls_registered_functions():
     np.testing.assert_allclose(vm["main"](X, W).numpy(), 6 * (X @ W))
 
 
+def test_a_network_may_be_cast_twice(tmp_path, monkeypatch):
+    """The second time its kernels come from a cache."""
+    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("INGOT_KERNEL_CACHE", raising=False)
+    for _ in range(2):
+        assert not ingot.compile(Network, target="c").model.test_outputs
+
+
 def test_the_folder_says_what_to_supply(tmp_path):
     ingot.compile(Network, target="c", threads="none").export(tmp_path / "net")
     header = (tmp_path / "net" / "model.h").read_text()
