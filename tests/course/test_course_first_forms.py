@@ -65,6 +65,7 @@ def test_a_dense_layer_is_an_operator():
     data = np.random.default_rng(2).random((2, 6), np.float32)
     vm = relax.VirtualMachine(relax.vm.build(mod, target="llvm"), tvm.cpu())
     np.testing.assert_allclose(vm["main"](tvm.nd.array(data)).numpy(), data @ W.T + B, rtol=1e-5, atol=1e-6)
+    assert vm.module.time_evaluator("main", tvm.cpu(), number=1)(data).mean > 0
 
 
 def test_fuse_tir_makes_one_function_of_a_primitive_one():

@@ -79,6 +79,11 @@ class VirtualMachine:
             return _shaped(info, found)
         return call
 
+    @property
+    def module(self):
+        """What has the functions, and times them; itself."""
+        return self
+
     def time_evaluator(self, func_name, dev, number=10, repeat=1, min_repeat_ms=0, cooldown_interval_ms=0,
                        repeats_to_cooldown=1, f_preproc=""):
         """A function that times calls of `func_name`, conversions included; see runtime/evaluator.py."""
