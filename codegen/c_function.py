@@ -50,10 +50,10 @@ def outputs_of(func):
     """The buffers of a lowered function that it writes: where it stores, what micro-kernels write, and those of
     attrs["outputs"], the positions among its tensors of what C functions write that it calls."""
     declared = [func.buffers[n] for n in func.attrs.get("outputs", ())]
-    calls = [call for call in collect(func.body, Call) if call.op == "tir.call_extern"]
+    found = collect(func.body, Call)
+    calls = [call for call in found if call.op == "tir.call_extern"]
     if "outputs" not in func.attrs:  # a packed function may write whatever it gets
-        declared += [call.args[0].args[0].buffer for call in collect(func.body, Call)
-                     if call.op == "tir.tvm_stack_make_array"]
+        declared += [call.args[0].args[0].buffer for call in found if call.op == "tir.tvm_stack_make_array"]
     filled = [call.args[1 + n].args[0].buffer for call in calls for n in micro_kernel(call).writes]
     return dict.fromkeys([*declared, *filled, *(s.buffer for s in collect(func.body, BufferStore))])
 
@@ -133,7 +133,7 @@ class CPrinter(Visitor):
         team = self.team is not None
         waits = team and self.team.waits
         return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles,
-                         packed_calls(self.func))
+                         packed_calls(self.func) if self.dialect.headers.get("packed") in self.uses else ())
 
     def bounds(self):
         """What stands between a kernel's result and its name."""

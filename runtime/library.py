@@ -19,7 +19,7 @@ from ..ir.expr import is_const_int
 from ..ir.relax.ops.common import dim_text
 from .binding import Binding, NetworkError
 from .profile import Profiler
-from .registry import HOOKS, Calls, hooks_source
+from .registry import HOOKS, calls_of, hooks_source
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 from .values import as_arrays
@@ -235,7 +235,7 @@ class CompiledLibrary:
                             self._jobs)
         binding = Binding(path, self.model, self._weights_of(sources))
         if packed:
-            binding.after_runs = Calls(packed, path).raise_failure
+            binding.after_runs = calls_of(path).raise_failure
         return binding
 
     def _check_open(self):

@@ -14,7 +14,7 @@ from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
 from .packed import ABI, FFI, PackedFunc
-from .registry import HOOKS, Calls, hooks_source
+from .registry import HOOKS, calls_of, hooks_source
 
 _CFLAGS = ("-DINGOT_SHARED",)
 _TVM_ENTRY = "__tvm_main__"
@@ -172,8 +172,8 @@ class Module:
             raise ValueError(f"{path} is no module of Ingot's: {error.args[0]}") from None
         if info.abi != ABI or info.struct_bytes != FFI.sizeof("ingot_module"):
             raise ValueError(f"{path} was built by another version of Ingot (ABI {info.abi}, this one has {ABI})")
-        packed = getattr(self._source, "packed", ())
-        after = Calls(packed, path).raise_failure if packed else None
+        calls = calls_of(path)
+        after = calls and calls.raise_failure
         found = [PackedFunc(info.functions[n], self._library, after) for n in range(info.n_functions)]
         self._functions = {f.name: f for f in found}
 

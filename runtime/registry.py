@@ -6,7 +6,7 @@ import threading
 import cffi
 import numpy as np
 
-from ..codegen.c_types import C_TYPES, dlpack_type
+from ..codegen.c_types import C_TYPES, c_string, dlpack_type
 from ..ir.dtype import DataType
 from .ndarray import NDArray
 from .packed import FFI, INT, TENSOR
@@ -61,25 +61,43 @@ HOOKS = "packed_hooks"  # the file of C, beside a program's own, by which its pa
 
 
 def hooks_source(packed):
-    """C in which each of the Packed functions calls Python, through a pointer that Calls sets."""
+    """C in which each of the Packed functions calls Python, through a pointer that Calls sets, and which says what
+    there is to call."""
     functions = "".join(f"\n{p.declaration}\n{{\n    ingot_packed_hook({n}, args, n_args);\n}}\n"
                         for n, p in enumerate(packed))
     declared = "".join(f"{p.declaration};\n" for p in packed)
+    rows = "".join(f'    {{"{c_string(p.name)}", {p.results}}},\n' for p in packed)
     return ('#include "ingot_module.h"\n\n'
             "extern void (*ingot_packed_hook)(int32_t which, const ingot_arg *args, int32_t n_args);\n"
-            "void (*ingot_packed_hook)(int32_t which, const ingot_arg *args, int32_t n_args);\n"
+            "void (*ingot_packed_hook)(int32_t which, const ingot_arg *args, int32_t n_args);\n\n"
+            "struct ingot_packed { const char *name; int32_t results; };\n"
+            "extern const struct ingot_packed ingot_packed_functions[];\n"
+            f"const struct ingot_packed ingot_packed_functions[] = {{\n{rows}    {{NULL, 0}}}};\n\n"
             f"{declared}{functions}")
+
+
+def calls_of(path):
+    """The Calls of a shared library that is loaded already; None of one that calls no packed functions."""
+    library = _HOOKS.dlopen(str(path))
+    try:
+        rows = library.ingot_packed_functions
+    except (AttributeError, KeyError):  # cffi: KeyError for a variable that is missing
+        return None
+    packed = []
+    while rows[len(packed)].name != _HOOKS.NULL:
+        row = rows[len(packed)]
+        packed.append((_HOOKS.string(row.name).decode(), row.results))
+    return Calls(packed, library)
 
 
 class Calls:
     """What a loaded program calls: its hook, and the first exception of a function, which the run cannot raise."""
 
-    def __init__(self, packed, path):
-        """packed: the Packed functions, in the order of hooks_source. path: the shared library, loaded already."""
-        self._packed, self._failed = packed, None
+    def __init__(self, packed, library):
+        """packed: (name, number of results that it returns) of each packed function; library: as _HOOKS has it."""
+        self._packed, self._failed, self._library = packed, None, library
         self._lock = threading.Lock()
         self._callback = FFI.callback("void(int32_t, const ingot_arg *, int32_t)", self._call)
-        self._library = _HOOKS.dlopen(str(path))
         self._library.ingot_packed_hook = _HOOKS.cast("void *", int(FFI.cast("uintptr_t", self._callback)))
 
     def raise_failure(self):
@@ -93,32 +111,31 @@ class Calls:
         if self._failed is not None:
             return
         try:
-            packed = self._packed[which]
-            function = _FUNCTIONS.get(packed.name)
+            name, results = self._packed[which]
+            function = _FUNCTIONS.get(name)
             if function is None:
-                raise PackedCallError(f"the program calls the packed function {packed.name!r}, which is not "
-                                      f'registered: register it with register_func("{packed.name}", f)')
+                raise PackedCallError(f"the program calls the packed function {name!r}, which is not "
+                                      f'registered: register it with register_func("{name}", f)')
             values = [_value(args[n]) for n in range(count)]
-            if not packed.results:
+            if not results:
                 function(*values)
                 return
-            given = function(*values[:count - packed.results])
-            _store(packed, given, values[count - packed.results:])
+            _store(name, function(*values[:count - results]), values[count - results:])
         except BaseException as error:  # C cannot raise it
             with self._lock:
                 self._failed = self._failed or error
 
 
-def _store(packed, given, outputs):
+def _store(name, given, outputs):
     """Copy what a function returned into the tensors that the program has for it."""
     given = given if isinstance(given, (list, tuple)) else (given,)
     if len(given) != len(outputs):
-        raise PackedCallError(f"the packed function {packed.name!r} returned {len(given)} values, the program declares "
+        raise PackedCallError(f"the packed function {name!r} returned {len(given)} values, the program declares "
                               f"{len(outputs)}")
     for value, output in zip(given, outputs):
         array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
-        if array.shape != output.shape or array.dtype != output.numpy().dtype:
-            raise PackedCallError(f"the packed function {packed.name!r} returned {array.dtype}{list(array.shape)}, the "
+        if array.shape != output.shape or array.dtype.name != output.dtype:
+            raise PackedCallError(f"the packed function {name!r} returned {array.dtype}{list(array.shape)}, the "
                                   f"program declares {output.dtype}{list(output.shape)}")
         output.copyfrom(array)
 
@@ -136,4 +153,6 @@ def _value(arg):
 
 _DTYPES = {dlpack_type(DataType(name)): DataType(name).numpy for name in C_TYPES}
 _HOOKS = cffi.FFI()
-_HOOKS.cdef("extern void *ingot_packed_hook;")
+_HOOKS.cdef("extern void *ingot_packed_hook;"
+            "struct ingot_packed { const char *name; int32_t results; };"
+            "extern struct ingot_packed ingot_packed_functions[];")

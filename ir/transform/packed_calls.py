@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..relax.control import graph_functions
-from ..relax.expr import (PrimValue, RelaxCall, TensorStructInfo, TupleStructInfo, VarBinding, call_tir,
+from ..relax.expr import (PrimValue, RelaxCall, TensorStructInfo, TupleStructInfo, call_tir,
                           dataflow_function)
 from ..te.create import create_prim_func
 from ..te.operation import extern, placeholder
@@ -35,7 +35,7 @@ def lower_packed_calls(mod):
                 functions[gv.name] = prim
                 info = value.struct_info
                 value = call_tir(gv, tensors, list(info.fields) if isinstance(info, TupleStructInfo) else info)
-            bindings.append(b.replace(value=value) if not isinstance(b, VarBinding) else VarBinding(b.var, value))
+            bindings.append(b.replace(value=value))
         functions[name] = dataflow_function(func.params, bindings, func.outputs, func.attrs)
     return mod.with_functions(functions)
 

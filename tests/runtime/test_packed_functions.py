@@ -159,6 +159,21 @@ def test_functions_of_a_module_call_python():
         assert array.tolist() == [7, 8, 9, 10] and (n, x) == (7, 0.5)
 
 
+def test_an_exported_library_calls_python_again(tmp_path):
+    @T.prim_func
+    def f(A: T.Buffer((2,), "float32")):
+        T.evaluate(T.call_packed("my.fill", A))
+
+    ingot.build(f, target="c").export_library(tmp_path / "f.so")
+    a = ingot.nd.array(np.zeros(2, np.float32))
+    loaded = ingot.runtime.load_module(tmp_path / "f.so")
+    with pytest.raises(registry.PackedCallError, match="'my.fill', which is not registered"):
+        loaded["f"](a)
+    ingot.register_func("my.fill", lambda a: a.copyfrom(np.array([3, 4], np.float32)))
+    loaded["f"](a)
+    assert a.numpy().tolist() == [3, 4]
+
+
 def test_the_registry():
     with pytest.raises(ValueError, match="Cannot find global function my.f"):
         ingot.get_global_func("my.f")
