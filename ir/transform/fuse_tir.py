@@ -1,7 +1,7 @@
 """FuseTIR: the calls of PrimFuncs in a primitive function become the call of one PrimFunc."""
 from __future__ import annotations
 
-from ..expr import IterVar, Var
+from ..expr import IterVar, Var, free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect
@@ -66,9 +66,8 @@ class _Merged:
 
     def __init__(self, mod, name, func):
         self.mod, self.name, self.names, self.blocks = mod, name, Names(), Names()
-        self.env, self.allocs, self.dims = {}, [], ()
+        self.env, self.allocs, self.passed = {}, [], []  # passed: symbolic dimensions that its calls pass
         params = [self._declared(p, p.name) for p in func.params]
-        self.outputs = {id(v): None for v in func.outputs}
         nests = [self._nest(b) for b in func.bindings]
         results = [self.env[id(v)] for v in func.outputs]
         results = [r for found in results for r in (found if isinstance(found, list) else [found])]
@@ -90,7 +89,7 @@ class _Merged:
     def _scalars(self, buffers):
         """The variables that the calls pass but no buffer's shape tells."""
         known = {id(d) for b in buffers for d in b.shape if isinstance(d, Var)}
-        return [v for v in getattr(self, "passed", []) if id(v) not in known]
+        return [v for v in {id(v): v for v in self.passed}.values() if id(v) not in known]
 
     def _nest(self, binding):
         """The loops of one call."""
@@ -112,6 +111,7 @@ class _Merged:
         dims, buffers = {}, {}
         for p, e in zip((p for p in callee.params if p not in callee.buffer_map), value.attrs.get("sym_args") or ()):
             dims[p] = e.astype(p.dtype)
+            self.passed += free_vars(e)
         for own, actual in zip(callee.buffers, given):
             self._match(own, actual.shape, dims)
             buffers[own] = actual

@@ -101,3 +101,25 @@ def test_fuse_tir_makes_one_function_of_a_primitive_one():
     data = np.random.default_rng(2).random((2, 6), np.float32)
     vm = relax.VirtualMachine(relax.build(mod, "llvm"), tvm.cpu())
     np.testing.assert_allclose(vm["main"](data).numpy(), np.maximum(data @ W.T + B, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_fuse_tir_hands_on_dimensions_that_no_shape_tells():
+    n = tvm.tir.Var("n", "int64")
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", R.Tensor((n * 2,), "float32"))
+    s = relax.Var("s", R.Tensor((n,), "float32"))
+    with bb.function("fused_twice", [x], attrs={"Primitive": 1}, private=True):
+        with bb.dataflow():
+            y = bb.emit_te(topi.add, x, x)
+            gv = bb.emit_output(bb.call_te(topi.nn.relu, y))
+        bb.emit_func_output(gv)
+    fused = bb.get().get_global_var("fused_twice")
+    with bb.function("main", [x, s]):
+        with bb.dataflow():
+            gv = bb.emit_output(relax.Call(fused, [x]))
+        bb.emit_func_output(gv)
+    mod = relax.transform.FuseTIR()(bb.get())
+    assert relax.analysis.well_formed(mod)
+    data = np.random.default_rng(2).standard_normal(6).astype(np.float32)
+    vm = relax.VirtualMachine(relax.build(mod, "llvm"), tvm.cpu())
+    np.testing.assert_allclose(vm["main"](data, data[:3]).numpy(), np.maximum(2 * data, 0))
