@@ -125,30 +125,6 @@ typedef struct {
 
 /* ---------------------------------------------------------------- pairs of vectors H of L lanes */
 
-#define INGOT_INTEGER_PAIR_OP(T, H, name)                                                                              \
-    INGOT_INLINE T T##_##name(T a, T b)                                                                                \
-    {                                                                                                                  \
-        a.lo = H##_##name(a.lo, b.lo);                                                                                 \
-        a.hi = H##_##name(a.hi, b.hi);                                                                                 \
-        return a;                                                                                                      \
-    }
-
-#define INGOT_INTEGER_PAIR_LOW(T, H, name)                                                                             \
-    INGOT_INLINE T T##_low_##name(T a)                                                                                 \
-    {                                                                                                                  \
-        a.lo = H##_low_##name(a.lo);                                                                                   \
-        a.hi = H##_low_##name(a.hi);                                                                                   \
-        return a;                                                                                                      \
-    }
-
-#define INGOT_INTEGER_PAIR_DOT(T, H, mix)                                                                              \
-    INGOT_INLINE T T##_dot_##mix(T a, T b, T c)                                                                        \
-    {                                                                                                                  \
-        c.lo = H##_dot_##mix(a.lo, b.lo, c.lo);                                                                        \
-        c.hi = H##_dot_##mix(a.hi, b.hi, c.hi);                                                                        \
-        return c;                                                                                                      \
-    }
-
 #define INGOT_INTEGER_PAIR(T, F, H, G, L)                                                                              \
     INGOT_INLINE T T##_set1(int32_t x)                                                                                 \
     {                                                                                                                  \
@@ -168,18 +144,18 @@ typedef struct {
         H##_store(p, a.lo);                                                                                            \
         H##_store(p + L, a.hi);                                                                                        \
     }                                                                                                                  \
-    INGOT_INTEGER_PAIR_OP(T, H, add)                                                                                   \
-    INGOT_INTEGER_PAIR_OP(T, H, sub)                                                                                   \
-    INGOT_INTEGER_PAIR_OP(T, H, mul)                                                                                   \
-    INGOT_INTEGER_PAIR_OP(T, H, min)                                                                                   \
-    INGOT_INTEGER_PAIR_OP(T, H, max)                                                                                   \
-    INGOT_INTEGER_PAIR_LOW(T, H, i8)                                                                                   \
-    INGOT_INTEGER_PAIR_LOW(T, H, u8)                                                                                   \
-    INGOT_INTEGER_PAIR_LOW(T, H, i16)                                                                                  \
-    INGOT_INTEGER_PAIR_DOT(T, H, u8s8)                                                                                 \
-    INGOT_INTEGER_PAIR_DOT(T, H, s8u8)                                                                                 \
-    INGOT_INTEGER_PAIR_DOT(T, H, s8s8)                                                                                 \
-    INGOT_INTEGER_PAIR_DOT(T, H, u8u8)                                                                                 \
+    INGOT_PAIR_OP2(T, H, add)                                                                                          \
+    INGOT_PAIR_OP2(T, H, sub)                                                                                          \
+    INGOT_PAIR_OP2(T, H, mul)                                                                                          \
+    INGOT_PAIR_OP2(T, H, min)                                                                                          \
+    INGOT_PAIR_OP2(T, H, max)                                                                                          \
+    INGOT_PAIR_OP1(T, H, low_i8)                                                                                       \
+    INGOT_PAIR_OP1(T, H, low_u8)                                                                                       \
+    INGOT_PAIR_OP1(T, H, low_i16)                                                                                      \
+    INGOT_PAIR_OP3(T, H, dot_u8s8)                                                                                     \
+    INGOT_PAIR_OP3(T, H, dot_s8u8)                                                                                     \
+    INGOT_PAIR_OP3(T, H, dot_s8s8)                                                                                     \
+    INGOT_PAIR_OP3(T, H, dot_u8u8)                                                                                     \
     INGOT_INLINE T T##_from_f32(F x)                                                                                   \
     {                                                                                                                  \
         T r;                                                                                                           \

@@ -70,13 +70,8 @@ def _attrs(owner):
     def attrs(given):
         if not isinstance(given, dict):
             raise TypeError("takes a dict of attributes")
-        return S.AttrsSpec(owner, {key: _flag(value) for key, value in given.items()})
+        return S.AttrsSpec(owner, dict(given))
     return attrs
-
-
-def _flag(value):
-    """Python's True for T.bool(True): TVM's printers write either."""
-    return bool(value.value) if isinstance(value, E.IntImm) and value.dtype == "bool" else value
 
 
 AXES = Namespace("T.axis", {

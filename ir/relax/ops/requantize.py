@@ -13,8 +13,8 @@ from ...expr import Select, const
 from ...op import register
 from ..expr import TensorStructInfo
 from .common import axis_names, broadcast_index, broadcast_shapes, fail, te_shape, tensors
+from .qnn import SUMS
 
-SUMS = "int32"
 MOST_SHIFT = 31
 
 
