@@ -32,7 +32,9 @@ MOST_KEYS = 511  # whose scores are whole rows; of more L1 keeps blocks of them,
 def _infer(call):
     infos = tensors(call)
     need_dtype(call, infos[0], "float")
-    need_same_dtype(call, infos)
+    need_same_dtype(call, infos[:3])
+    for mask in infos[3:]:
+        need_dtype(call, mask, "float")
     attrs = call.attrs
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     for name, value in (("heads", heads), ("head_size", size), ("lanes", lanes)):
