@@ -6,6 +6,7 @@ import numpy as np
 from ..expr import IntImm, const
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
+from ..relax.ops.attention import on_cores
 from ..relax.ops.common import is_one, same_shape
 from .graph import GraphRewriter, on_main, uses
 from .identities import VIEWS, axes_of
@@ -14,14 +15,15 @@ ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, 
 TURNED = (0, 1, 3, 2)  # those that make columns of rows
 HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
 HALVES = ("float16", "bfloat16")
+ROWS_OF_CORES = (16, 32, 64)  # queries of a block of threads, 16 a warp
 THREADS = (16, 8)  # that may share a vector of keys
 
 
 @on_main
-def fuse_attention(func, lanes, rows=0):
+def fuse_attention(func, lanes, rows=0, cores=False):
     """Ensures that softmax(q k^T * scale + mask) v is nn.attention: for float32 and heads of whole vectors of `lanes`.
     rows: that of nn.attention; with it, of threads, operands may have 16 bits, whatever casts to float32 and back are
-    between: the operator keeps scores and weights in float32.
+    between: the operator keeps scores and weights in float32. cores: whether these are multiplied by tensor cores.
     It reads its operands where projections left them, columns of [B, S, heads * size], or as [B, heads, S, size], where
     caches are; heads of keys and values that are repeated for several heads of queries it reads once. A result that is
     transposed to [B, S, heads * size] is written so.
@@ -29,12 +31,12 @@ def fuse_attention(func, lanes, rows=0):
     0, for queries whose keys are all hidden, becomes one of the result.
     Where the three are products of one value with constants, they are one product.
     """
-    return func if lanes == 1 else _FuseAttention(lanes, rows).run(func)
+    return func if lanes == 1 else _FuseAttention(lanes, rows, cores).run(func)
 
 
 class _FuseAttention(GraphRewriter):
-    def __init__(self, lanes, rows):
-        self.lanes, self.rows = lanes, rows
+    def __init__(self, lanes, rows, cores):
+        self.lanes, self.rows, self.cores = lanes, rows, cores
 
     def begin(self, func):
         self.uses = uses(func)
@@ -106,6 +108,11 @@ class _FuseAttention(GraphRewriter):
         heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
         attrs = {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self._lanes(size),
                  "rows": self.rows, "kv_heads": groups if groups < heads else 0}
+        if self.cores and on_cores(operands[0]["dtype"], size):
+            queries = scores[0].struct_info.shape[2]
+            count = queries.value * (heads // groups) if isinstance(queries, IntImm) else ROWS_OF_CORES[-1]
+            rows = next((n for n in ROWS_OF_CORES if n >= count), ROWS_OF_CORES[-1])
+            attrs.update(arithmetic="mma", rows=rows)
         return operands, masks, attrs, empty
 
     def _lanes(self, size):

@@ -42,7 +42,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
              "RemoveIdentities": [target.multiplies_bytes],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
-             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
+             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0, cores],
              "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
              "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
