@@ -19,6 +19,14 @@ needs_emulator = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 def emulated(mod, *args, policy="up", name=None, **how):
     """The arrays of a call of a GpuModule's function, after its kernels ran on them; how: as run_kernels has it."""
     function = mod.get_function(name or mod.entry_name)._function
+    launches, arrays = call_of(mod, *args, name=name)
+    done = run_kernels(mod.imported_modules[0].get_source(), launches, arrays, policy, **{"seen": True, **how})
+    return [done[x.name] for x in function.signature if isinstance(x, Buffer)]
+
+
+def call_of(mod, *args, name=None):
+    """(launches, arrays) of a call of a GpuModule's function, as run_library has them."""
+    function = mod.get_function(name or mod.entry_name)._function
     arrays, values, names = {}, {}, {}
     flat = iter(function.func.buffers)
     for x, value in zip(function.signature, args):
@@ -41,8 +49,7 @@ def emulated(mod, *args, policy="up", name=None, **how):
                  for x, (_, name) in zip(given, parameters(printed[symbol]))]
         grid, block = ([evaluate_dim(e, values) for e in three] for three in (kernel.grid, kernel.block))
         launches.append((symbol, grid, block, given, evaluate_dim(kernel.shared, values)))
-    done = run_kernels(mod.imported_modules[0].get_source(), launches, arrays, policy, **{"seen": True, **how})
-    return [done[x.name] for x in function.signature if isinstance(x, Buffer)]
+    return launches, arrays
 
 
 def _unset(count, dtype):

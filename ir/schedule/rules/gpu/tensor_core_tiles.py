@@ -35,7 +35,7 @@ class MmaTile:
 
     @property
     def name(self):
-        return f"{self.rows}x{self.columns}x{self.depth}{'_tma' if self.beside else ''}"
+        return f"{self.rows}x{self.columns}x{self.depth}{' by TMA' if self.beside else ''}"
 
     @property
     def warps(self):
