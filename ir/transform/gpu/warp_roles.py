@@ -105,8 +105,9 @@ class _Ring:
         filled = [s for s in children if {b.buffer for b in collect(s, BufferStore)} & set(self.allocs)]
         self.copies = [_Box(outer, loop, stmt, self.allocs) for stmt in filled]
         self.work = [s for s in children if s not in filled]
-        self.lag = max((int(not is_const_int(c.args[5], 0)) for s in self.work for c in collect(s, Call)
-                        if c.op == WGMMA), default=0)
+        products = [c for s in self.work for c in collect(s, Call) if c.op == WGMMA]
+        self.lag = int(any(not is_const_int(c.args[5], 0) for c in products))
+        self.together = bool(products)  # lanes, which wait for products as one
 
     def stage(self, k):
         return self.an.simplify(k % self.stages)
@@ -135,6 +136,8 @@ class _Ring:
     def consumer(self):
         k = self.loop.loop_var
         done = _first_lane(_call("ingot_mbarrier_arrive", self.at(self.empty, k - self.lag)))
+        if not self.together:
+            done = seq(barrier("warp"), done)
         if self.lag:
             done = IfThenElse(k >= const(self.lag, k.dtype), done)
         work = [_Staged(self.allocs, self.stage(k)).visit(s) for s in self.work]
