@@ -82,12 +82,13 @@ _LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubex
 _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "InjectPermutedLayout",
-    "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
+    "InjectPermutedLayout", "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
     "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
-    "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "SplitWarpRoles", "LowerIntrin",
+    "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
