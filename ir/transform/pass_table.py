@@ -74,6 +74,7 @@ from .project_inputs import project_inputs
 from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
+from .round_to_bytes import round_to_bytes
 from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
@@ -290,6 +291,7 @@ TIR = _rows(
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, "flat buffers", "", 1, {"tir.disable_cse_tir": _disables()}),
