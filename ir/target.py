@@ -199,6 +199,10 @@ class Target(metaclass=_Named):
         of the target or by products of 16 bits. GPUs compute them as floats."""
         return self.kind == "c"
 
+    def dots(self, rows, columns):
+        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
+        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+
     def __str__(self):
         return self.name
 

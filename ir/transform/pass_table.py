@@ -58,6 +58,7 @@ from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
+from .match_signs import match_signs
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -297,6 +298,7 @@ RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("MatchSigns", _graph, match_signs, "folded constants", "", 1),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("FixedRequantize", _graph, fixed_requantize, "folded constants"),
     ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),

@@ -16,12 +16,12 @@ from .pass_table import RELAX, TIR
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
     "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize", "LookupTables",
-    "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities",
-    "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention", "SinkViews",
-    "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
-    "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+    "MatchSigns", "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
+    "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
+    "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",
+    "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
-    "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
+    "MatchSigns", "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
 HALVES = ("float16", "bfloat16")  # what tensor cores multiply
 CHANNELS = 8  # of those in a block
 ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
@@ -38,7 +38,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     on_gpu = names is not _GRAPH
     cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
     given = {"ChooseConvolution": [target, algorithms, accuracy],
-             "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "MatchSigns": [target], "QnnCanonicalize": [target], "KeepQuantized": [target],
              "RemoveIdentities": [target.multiplies_bytes],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
