@@ -57,8 +57,7 @@ def _op(value):
 
 def _moved(call):
     """What an operator of MOVES moves."""
-    first = call.args[0]
-    return first.fields if isinstance(first, RelaxTuple) else (first,)
+    return call.args if call.op == "concat" else call.args[:1]
 
 
 class _MatchSigns(GraphRewriter):
@@ -128,13 +127,10 @@ class _MatchSigns(GraphRewriter):
         """The same of bytes with the other sign; None for what makes new ones."""
         if call.op not in MOVES:
             return None
-        first = call.args[0]
-        fields = tuple(map(self._turned, _moved(call)))
-        attrs = dict(call.attrs)
+        moved, attrs = _moved(call), dict(call.attrs)
         if call.op == "nn.pad":
             attrs["pad_value"] += MORE[str(call.struct_info.dtype)]
-        first = first.replace(fields=fields) if isinstance(first, RelaxTuple) else fields[0]
-        return call_op(call.op, first, *call.args[1:], **attrs)
+        return call_op(call.op, *map(self._turned, moved), *call.args[len(moved):], **attrs)
 
     def _quantizes(self, call):
         """What rounds and saturates numbers in bytes, in those of the other sign; None for another call."""

@@ -69,6 +69,7 @@ def test_what_moves_bytes_moves_the_others():
     g = Graph(param("x", 1, 4, 6, 6))
     y = g.op("nn.max_pool2d", quantized(g, g.params[0], "int8"), pool_size=(2, 2), strides=(2, 2))
     y = g.op("nn.pad", g.op("permute_dims", y, axes=(0, 1, 3, 2)), pad_width=(0, 0, 0, 0, 1, 0, 0, 2), pad_value=-3)
+    y = g.op("concat", y, y, axis=2)
     mod = g.module(convolution(g, y, np.int8(0), w))
     made = same(mod, VNNI, x)
     assert products(made) == [("uint8", "int8")] and [o for o in ops(made) if o != "add"] == ops(mod)
