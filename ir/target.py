@@ -245,6 +245,14 @@ class Target(metaclass=_Named):
         return not FEATURES["by_element"].isdisjoint(self.isa)
 
     @cached_property
+    def dots_by_lane(self):
+        """The names of the products of words of bytes that take one lane of a register for all of an operand."""
+        if not self.by_element:
+            return ()
+        signs = {"s": "int8", "u": "uint8"}
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+
+    @cached_property
     def integer_tiles(self):
         return not FEATURES["integer_tiles"].isdisjoint(self.isa)
 

@@ -52,6 +52,7 @@ from .identities import remove_identities
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
+from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
@@ -268,6 +269,7 @@ TIR = _rows(
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
+    ("LaneIndexedDot", _tir, lane_indexed_dot, "flat buffers, vectors, tir.fma"),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
     ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),
