@@ -200,6 +200,10 @@ class Target(metaclass=_Named):
         of the target or by products of 16 bits. GPUs compute them as floats."""
         return self.kind == "c"
 
+    def dots(self, rows, columns):
+        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
+        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+
     def __str__(self):
         return self.name
 
@@ -250,6 +254,14 @@ class Target(metaclass=_Named):
         """The Vector of single int32 numbers where registers hold tiles of them; None elsewhere."""
         own = self.vectors.get("int32")
         return own if own and self.lanes == 1 else None
+
+    @cached_property
+    def dots_by_lane(self):
+        """The names of the products of words of bytes that take one lane of a register for all of an operand."""
+        if not self.by_element:
+            return ()
+        signs = {"s": "int8", "u": "uint8"}
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
 
     @cached_property
     def integer_tiles(self):

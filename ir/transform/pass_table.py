@@ -53,12 +53,14 @@ from .identities import remove_identities
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
+from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
+from .match_signs import match_signs
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -270,6 +272,7 @@ TIR = _rows(
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
+    ("LaneIndexedDot", _tir, lane_indexed_dot, "flat buffers, vectors, tir.fma"),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
     ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),
@@ -302,6 +305,7 @@ RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("MatchSigns", _graph, match_signs, "folded constants", "", 1),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("FixedRequantize", _graph, fixed_requantize, "folded constants"),
     ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),
