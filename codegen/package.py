@@ -112,6 +112,12 @@ class CompiledModel:
         return packed_of(k.function for k in self.kernels.values())
 
     @property
+    def arena_bytes(self):
+        """Bytes of the arena of a CPU, None where it depends on symbolic dimensions."""
+        fixed = HEADER_BYTES + self.arena_threads * self.program.scratch
+        return None if self.dims else fixed + self.program.plan.total.value
+
+    @property
     def has_team(self):
         """Whether threads make calls together."""
         return any(self.kernels[self.kernel_of[c.kernel]].function.team for c in self.program.calls)
