@@ -37,6 +37,7 @@ from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .limits import within_limits
+from .overwriting import ask
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .process import for_compiling
 from .program import build_program
@@ -107,6 +108,12 @@ class Options:
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize,
                        ram_limit, flash_limit)
+
+    @property
+    def overwrites(self):
+        """Whether results may lie where inputs of their kernels were: less memory, and pointers of which compilers know
+        less."""
+        return self.target.freestanding or self.ram_limit is not None and self.threads == "none"
 
     @cached_property
     def machine(self):
@@ -185,6 +192,8 @@ def lower(mod, options, cache=None):
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     if options.target.launch is not None:
         stages.tir = RELAX["StateAlignments"]()(stages.tir)
+    if options.overwrites:
+        stages.tir = stages.tir.with_functions({**stages.tir.functions, **ask(_prim_funcs(stages.tir))})
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)

@@ -82,7 +82,7 @@ _LOWERING = (
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
-    "LiftScratch", "LoadStored", "NarrowDataType")
+    "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
 _LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
 # Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
@@ -100,7 +100,7 @@ _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles", "NameStrides")
+_OF_NETWORKS = ("SplitSums", "LiftScratch", "FindOverwrites", "OutlineTiles", "NameStrides")
 
 
 @dataclass(frozen=True)
