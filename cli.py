@@ -167,9 +167,14 @@ def _add_options(sub):
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage plans or traces prints them; default: by rules")
-    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
+    sub.add_argument("--stack-limit", type=_bytes, metavar="BYTES",
                      help="of stack, that a run may take of each "
-                     "thread (default: 16384, for the target c and microcontrollers 2048)")
+                     "thread, as all BYTES with K, M or G behind (default: 16K, for the target c and microcontrollers "
+                     "2K)")
+    sub.add_argument("--ram-limit", type=_bytes, metavar="BYTES", help="of RAM, that arena, stack, inputs and outputs "
+                     "may take together: without what needs more, or an error with the least and the layer that sets it")
+    sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
+                     "take, beside the code, which is not counted: without larger, faster forms, or an error")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -232,6 +237,14 @@ def _input(text):
     if not name or not file:
         raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy, not {text!r}")
     return name, file
+
+
+def _bytes(text):
+    from .codegen.limits import bytes_of
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(kind):
@@ -390,7 +403,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 
 

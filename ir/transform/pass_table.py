@@ -66,6 +66,7 @@ from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
+from .overwrites import find_overwrites
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
@@ -288,6 +289,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("FindOverwrites", _tir, find_overwrites, "flat buffers"),
     ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
     ("SplitWarpRoles", _tir, split_warp_roles, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
