@@ -151,8 +151,9 @@ class Folder:
 
     Printer = ProgramPrinter
     templates = ""  # the folder of its templates, within that of all
-    suffix = ".c"  # of files of kernels
+    suffix, parts = ".c", ""  # of files of kernels: their ending, and what their names begin with
     align = ARENA_ALIGN
+    weights_symbol = ""  # where the weights are, if not under the network's own name
     stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
     def __init__(self, model: CompiledModel, single=False):
@@ -176,6 +177,28 @@ class Folder:
         self.context = self._context()
 
     def files(self):
+        files, sources, used = self.network()
+        files.update(self._runtime(used))
+        sources.append("ingot.c")
+        files.update(self._weights(sources))
+        data_file, data = self._selftest_data()
+        files.update(data)
+        headers = sorted(f for f in files if f.endswith(".h"))
+        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
+        files["selftest.c"] = self._own("selftest.c")
+        extra = f" {self.name}_weights.S" if self.m.weights == "extern" else ""
+        tools = self._tools(toolchain(self.m.target))
+        files.update(self._board(tools))
+        files["Makefile"] = self._own("Makefile", objects=objects_of(sources), headers=headers, **tools)
+        files["CMakeLists.txt"] = self._own(
+            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra, **tools)
+        files["README.md"] = self._own("README.md", kernels_count=len(self.m.kernels), calls_count=len(self.p.calls),
+                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
+        return files
+
+    def network(self):
+        """({file: text} of the interface, the calls and the kernels, the sources among them, the headers of the
+        runtime that they use)."""
         name, kernels = self.name, list(self.m.kernels.values())
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
@@ -184,31 +207,20 @@ class Folder:
                  f"{name}_kernels.h": self._own("kernels.h", kernels=kernels, parts=len(groups))}
         sources = [f"{name}.c"]
         for n, group in enumerate(groups):
-            file = f"kernels_{n}{self.suffix}"
+            file = f"{self.parts}kernels_{n}{self.suffix}"
             uses = set().union(*(k.function.uses for k in group))
             files[file] = self._own(
                 f"kernels{self.suffix}", file=file, part=n, kernels=group, imports=imports_of(group),
                 **includes_of(uses, f"{name}_kernels.h", packed=packed_of(k.function for k in group)))
             sources.append(file)
-        files.update(self._runtime(used))
-        sources.append("ingot.c")
-        files.update(self._weights(sources))
-        data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
-        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
-                                [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
-        headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
-        files["selftest.c"] = self._own("selftest.c")
-        extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
-        tools = self._tools(toolchain(self.m.target))
-        files.update(self._board(tools))
-        files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                      headers=headers, **tools)
-        files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra, **tools)
-        files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
-                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
-        return files
+        return files, sources, used
+
+    def _selftest_data(self):
+        """The source with inputs and outputs of the self-test, and {file: content} of it and its blob."""
+        as_array = self.m.weights == "array"
+        files = self._blob("selftest_data", f"{self.name}_selftest_data", "inputs and outputs of the self-test",
+                           [*self.m.test_inputs, *self.m.test_outputs], as_array)
+        return f"selftest_data.{'c' if as_array else 'S'}", files
 
     def _own(self, template, **more):
         """A template that each kind of folder has."""
@@ -234,7 +246,7 @@ class Folder:
         kernels, target = list(self.m.kernels.values()), self.m.target
         uses = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
         tools = toolchain(target)
         build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
@@ -269,13 +281,17 @@ class Folder:
         return self.expr.text(lower_dim(e), outer)
 
     def _render(self, template, **more):
-        return render(template, **self.context, **more)
+        return render(template, **{**self.context, **more})
 
     # ------------------------------------------------------------ weights and test data
 
+    def _stored(self):
+        """The arrays in the file of weights."""
+        return [w.data for w in self.p.weights]
+
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         if mode == "file":
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array")
@@ -310,7 +326,7 @@ class Folder:
         pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
         printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
-            "single": self.single, "packed_functions": m.packed,
+            "single": self.single, "each_target": False, "packed_functions": m.packed,
             "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs, "updates": any(t.updated for t in p.inputs),
             "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
@@ -326,7 +342,8 @@ class Folder:
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
-            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64),
+            "accuracy": m.accuracy, "weights": m.weights, "weights_symbol": self.weights_symbol or f"{self.name}_weights",
+            "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
             "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"),
@@ -403,6 +420,11 @@ class Folder:
         names = {**self.names, **{id(v): pointer for v, (_, pointer) in zip(self.p.found, self.found)}}
         sizes = CExpr(_DimNames(names), set())
         return f"(size_t)({' * '.join(sizes.text(lower_dim(e), MULTIPLICATIVE) for e in t.dims)})"
+
+
+def objects_of(sources):
+    """What make calls the objects of source files."""
+    return [source.rsplit(".", 1)[0] + ".o" for source in sources]
 
 
 FOLDERS = {"c": Folder}  # by the target's kind; modules that know others add theirs
@@ -499,6 +521,7 @@ def runtime_files(used):
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
     names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
+    names += ["ingot_dispatch.h"] if "ingot_dispatch.h" in used else []
     names += ["ingot_threads.h"] if "ingot_team.h" in used else []
     names += ["ingot_module.h"] if "ingot_module.h" in used else []
     return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}
