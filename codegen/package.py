@@ -231,14 +231,18 @@ class Folder:
         return runtime_files(used)
 
     def _board(self, tools):
-        """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
+        """{file: text} of what programs without a system need besides: startup code and a linker script for a board,
+        or what runs them."""
+        if tools.get("engine"):
+            return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
         return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
-        return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
+        return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
@@ -306,7 +310,7 @@ class Folder:
                                               segments=segments(arrays))}
         data = Blob(arrays, self.m.target.byte_order)
         return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
-                                          large=len(data) > LARGE_BLOB),
+                                          large=len(data) > LARGE_BLOB, bytes=len(data)),
                 f"{stem}.bin": data}
 
     # ------------------------------------------------------------ context

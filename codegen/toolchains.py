@@ -49,6 +49,7 @@ class Toolchain:
     cpus        what -mcpu=... of gcc and clang calls processors that the target is for
     made_for    what /proc/cpuinfo says of the only processors for which the target is the best one, beside its ISA
     board       the Board that a target without a system runs on
+    engine      the file by which the runner executes programs, which folders have: their times are this machine's
     device_code what nvcc makes code for: devices ("sm_80"), and PTX for whichever follow ("compute_80"); (): a CPU
     """
 
@@ -64,6 +65,7 @@ class Toolchain:
     cpus: tuple[str, ...] = ()
     made_for: frozenset[str] = frozenset()
     board: Board | None = None
+    engine: str = ""
     device_code: tuple[str, ...] = ()
 
 
@@ -122,6 +124,18 @@ def _rv32(name, abi):
                      board=Board(emulator, hz=10**9, link=link, named=False))
 
 
+# ---------------------------------------------------------------- WebAssembly
+
+WASI = "wasi.js"
+
+
+def _wasm(name, *flags):
+    """A row for WebAssembly under WASI: clang, LLVM's linker, wasi-libc and Node.js."""
+    return Toolchain(name, "wasm32", (*COMMON, "--target=wasm32-wasi", *flags), cc=("clang",), engine=WASI,
+                     package="clang lld wasi-libc libclang-rt-14-dev-wasm32 nodejs",
+                     runner=("node", "--no-warnings", "--experimental-wasi-unstable-preview1", WASI))
+
+
 _MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB)
 _AN505 = (0x10000000, 4 * _MB), (0x10000000, 4 * _MB), (0x80000000, 16 * _MB)
 _AN547 = (0x0, _MB // 2), (0x60000000, 32 * _MB), (0x62000000, 32 * _MB)
@@ -169,6 +183,8 @@ TOOLCHAINS = {row.name: row for row in (
            "riscv64-linux-gnu", ("qemu-riscv64",)),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
     *_BOARDS,
+    _wasm("wasm32", "-DINGOT_SIMD_SCALAR"),
+    _wasm("wasm32-simd128", "-msimd128"),
     Toolchain("c", "any", (*COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),

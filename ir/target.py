@@ -278,6 +278,8 @@ _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
 # FPUs without vectors: gcc 12 keeps 20 sums in 32 registers beside their operands at -O2, -Os and -O3, spills with 24.
 _SCALARS = Vector(1, 32, accumulators=20)
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
+# Engines have as many registers as the processor below, at least 16.
+_WASM = {"threads": Threads(most=1), "freestanding": True}
 _ROWS = (
     _V2, _V3, _V4,
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
@@ -305,6 +307,8 @@ _ROWS = (
     *(_row(name, isa=isa, vector=_SCALARS, **_BOARD) for name, isa in (
         ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
         ("cortex-m85", {"dsp", "mve"}), ("rv32imafc", ()))),
+    _row("wasm32", vector=Vector(1, 16, accumulators=9), costs=SCALAR, **_WASM),
+    _row("wasm32-simd128", isa={"simd128"}, vector=Vector(4, 16, accumulators=9), **_WASM),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 

@@ -2,6 +2,15 @@
  *
  * [[ stamp ]]
  */
+#if defined(__wasm__)
+    .section .rodata.[[ symbol ]], "", @
+    .balign 64
+    .globl [[ symbol ]]
+    .type [[ symbol ]], @object
+[[ symbol ]]:
+    .incbin "[[ blob ]]"
+    .size [[ symbol ]], [[ bytes ]]
+#else
 [% if large %]
 #if defined(__x86_64__) && defined(__clang__) && __clang_major__ < 17 /* whose assembler has no flag "l" */
     .section .lrodata, "a", @progbits
@@ -22,3 +31,4 @@
     .balign 64
     .size [[ symbol ]], . - 0b
     .section .note.GNU-stack, "", %progbits
+#endif
