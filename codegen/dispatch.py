@@ -12,10 +12,10 @@ from .c_names import MOST_NETWORK
 from .c_types import identifier
 from .kernels import bounds_of
 from .output_folder import write_folder
-from .package import ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, runtime_files
+from .package import (ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, package_version,
+                      runtime_files)
 from .c_program import wrap_call
 from .program import named, sharing_weights
-from .package_forms import package_version
 from .target import Target, TargetError
 from .toolchains import COMMON, toolchain
 
