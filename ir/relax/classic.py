@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,7 @@ class Namespace:
 
     def __init__(self, signatures, finish, composites, prefix="", ops=None):
         self.signatures, self.finish, self.composites, self.prefix = signatures, finish, composites, prefix
-        self.ops = ops or self.call
+        self.ops = ops or self.made
 
     def names(self):
         return [*self.signatures, *self.composites]
@@ -52,18 +53,60 @@ class Namespace:
 
     def call(self, name, /, *args, **kwargs):
         """The call of `name`. Raises InferError or TypeError, naming it."""
-        try:
-            if name in self.composites:
-                return self.composites[name](self.ops, *args, **kwargs)
+        return self.made(name, *args, **kwargs)
+
+    def bound(self, name, args, kwargs):
+        """(the operands, {attribute: value}) of a call of `name`, under its classic parameters. Operands that are left
+        out among others are None."""
+        if name not in self.composites:
+            operator, parameters = self.signatures[name].split(":")
+            operands, attrs, _ = self._bound(name, operator, parameters.split(), args, kwargs)
+            return operands, attrs
+        given = inspect.signature(self.composites[name]).bind(self.made, *args, **kwargs)
+        given.apply_defaults()
+        values = list(given.arguments.items())[1:]
+        names = self.operands_of(name)
+        flat = [(k, v) for key, value in values for k, v in (
+            value.items() if isinstance(value, dict) and key == "kwargs" else ((key, value),))]
+        return [v for k, v in flat if k in names], {k: v for k, v in flat if k not in names}
+
+    def operands_of(self, name):
+        """The classic parameters that are operands."""
+        if name in self.composites:
+            return getattr(self.composites[name], "operands", "").split() or [
+                list(inspect.signature(self.composites[name]).parameters)[1]]
+        operator, parameters = self.signatures[name].split(":")
+        parameters = parameters.split()
+        optional = [p[:-1] for p in parameters if p.endswith("?")]
+        plain_ones = [p.partition("=")[0] for p in parameters if not p.endswith("?")]
+        return plain_ones[:(op_table.get(operator).arity[1] or 1) - len(optional)] + optional
+
+    def made(self, name, /, *args, **kwargs):
+        """The call of `name` in operators of the table."""
+        if name not in self.composites:
+            return self.core(name, *args, **kwargs)
+        with self._named(name):
+            return self.composites[name](self.ops, *args, **kwargs)
+
+    def core(self, name, /, *args, **kwargs):
+        """The call of an operator of the table, whatever function of several has its name."""
+        with self._named(name):
             operator, parameters = self.signatures[name].split(":")
             return self._call(name, operator, parameters.split(), args, kwargs)
+
+    @contextmanager
+    def _named(self, name):
+        """Errors begin with the function's name in this namespace."""
+        try:
+            yield
         except InferError as error:
             text = str(error)
             if not self.prefix or text.startswith(self.prefix):
                 raise
             raise InferError(f"{self.prefix}{name}: " + re.sub(r"^[\w.]+: ", "", text)) from error
 
-    def _call(self, name, operator, parameters, args, kwargs):
+    def _bound(self, name, operator, parameters, args, kwargs):
+        """(operands, attributes under their classic names, {classic name: own})"""
         spec = op_table.get(operator)
         renamed = dict(p.split("=") for p in parameters if "=" in p)
         optional = [p[:-1] for p in parameters if p.endswith("?")]
@@ -91,7 +134,11 @@ class Namespace:
         missing = [t for t in tensors if bound.get(t) is None]
         if missing:
             raise TypeError(f"{self.prefix}{name} needs argument {', '.join(missing)}")
-        operands = [bound.pop(t) for t in (*tensors, *(t for t in optional if t in bound))]
+        return [bound.pop(t) for t in (*tensors, *(t for t in optional if t in bound))], bound, renamed
+
+    def _call(self, name, operator, parameters, args, kwargs):
+        spec = op_table.get(operator)
+        operands, bound, renamed = self._bound(name, operator, parameters, args, kwargs)
         attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
         if spec.arity[1] is None:
             operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
