@@ -20,7 +20,7 @@ from .. import op as op_table
 from ..expr import FloatImm, IntImm, PrimExpr, as_expr
 from ..op import InferError
 from .expr import PrimValue, RelaxExpr, RelaxTuple, ShapeExpr
-from .ops.common import product, simplify
+from .ops.common import has_wild, product, simplify
 
 _LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
 # Accepted without effect: they change nothing in inference, or only how TVM searches.
@@ -253,16 +253,28 @@ def _reshape(ops, args, attrs):
     """-1 is what remains."""
     x, shape = args
     dims = [shape] if isinstance(shape, (int, PrimExpr)) else list(getattr(shape, "values", shape))
+    if any(isinstance(plain(d), float) for d in dims):
+        raise InferError(f"reshape: dimensions must be integers, they are {tuple(map(plain, dims))}")
+    if not _is_empty(x):  # 0 keeps a dimension, as TVM has it
+        dims = [shape_of(x)[k] if plain(d) == 0 and isinstance(plain(d), int) and k < len(shape_of(x)) else d
+                for k, d in enumerate(dims)]
     open_axes = [k for k, d in enumerate(dims) if isinstance(plain(d), int) and plain(d) == -1]
     if len(open_axes) > 1:
         raise InferError(f"reshape: only one dimension of {tuple(map(plain, dims))} can be -1")
     for k in open_axes:
-        whole, rest = product(shape_of(x)), product(d for d in dims if d is not dims[k])
+        if any(map(has_wild, shape_of(x))):
+            raise InferError("reshape: what -1 stands for cannot be told, since the tensor's shape is not known")
+        whole, rest = (product(reversed(list(v))) for v in (shape_of(x), [d for d in dims if d is not dims[k]]))
         if isinstance(plain(whole), int) and isinstance(plain(rest), int) and (
                 not plain(rest) or plain(whole) % plain(rest)):
             raise InferError(f"reshape: {plain(whole)} elements do not divide into {tuple(map(plain, dims))}")
         dims[k] = simplify(as_expr(whole) // rest)
     return [x, tuple(dims)], attrs
+
+
+def _is_empty(x):
+    """Whether a tensor is known to have no elements."""
+    return any(isinstance(plain(as_expr(d)), int) and plain(as_expr(d)) == 0 for d in shape_of(x))
 
 
 def _split(ops, args, attrs):
@@ -275,9 +287,10 @@ def _split(ops, args, attrs):
     if not isinstance(extent, int):
         raise InferError(f"split: axis {axis} is symbolic; split needs a known extent: pin it")
     if isinstance(parts, int):
-        if parts < 1 or extent % parts:
-            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} equal parts")
-        attrs["sections"] = (extent // parts,) * parts
+        size = -(-extent // parts) if parts > 0 else 0  # the last is what remains
+        if parts < 1 or size * (parts - 1) >= max(extent, 1):
+            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} parts")
+        attrs["sections"] = (size,) * (parts - 1) + (extent - size * (parts - 1),)
     else:
         ends = (0, *(min(max(p + extent if p < 0 else p, 0), extent) for p in parts), extent)
         attrs["sections"] = tuple(max(b - a, 0) for a, b in zip(ends, ends[1:]))
@@ -316,7 +329,16 @@ def _flat(ops, args, attrs):
 
 
 def _concat(ops, args, attrs):
-    attrs.setdefault("axis", 0)
+    if attrs.get("axis", 0) is None and any(len(shape_of(a)) != 1 for a in args):
+        raise InferError("concat: without an axis tensors must have one dimension")
+    attrs["axis"] = attrs.get("axis") or 0
+    return args, attrs
+
+
+def _scatter(ops, args, attrs):
+    """TVM writes "update" where nothing is added."""
+    if attrs.get("reduction") in ("update", "updates"):
+        attrs["reduction"] = "none"
     return args, attrs
 
 
@@ -350,7 +372,7 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
+_ADAPT = {"scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
 __all__ = ["Namespace", "dtype_of", "plain", "shape_of"]

@@ -74,14 +74,14 @@ def _turned(ops, x, order):
     return x if order is None else ops("permute_dims", x, order)
 
 
-def _pads(padding, rank):
+def pads(padding, rank):
     padding = (padding,) if isinstance(padding, int) else tuple(map(plain, padding))
     if len(padding) not in (1, rank, 2 * rank):
         raise InferError(f"padding {padding} must be 1, {rank} or {2 * rank} numbers")
     return padding * (2 * rank) if len(padding) == 1 else padding * 2 if len(padding) == rank else padding
 
 
-def _each(value, rank, what):
+def each(value, rank, what):
     value = (value,) * rank if isinstance(value, int) else tuple(map(plain, value))
     if len(value) == 1:
         value *= rank
@@ -118,15 +118,15 @@ def conv(rank, transposed=False):
         @operands("data weight")
         def made(ops, data, weight, strides=1, padding=0, output_padding=0, dilation=1, groups=1, data_layout=native,
                  kernel_layout=kernel, out_layout=None, out_dtype=None):
-            return of_layout(ops, data, weight, _each(strides, rank, "strides"), _pads(padding, rank),
-                             _each(dilation, rank, "dilation"), groups, data_layout, kernel_layout, out_layout,
-                             out_dtype, output_padding=_each(output_padding, rank, "output_padding"))
+            return of_layout(ops, data, weight, each(strides, rank, "strides"), pads(padding, rank),
+                             each(dilation, rank, "dilation"), groups, data_layout, kernel_layout, out_layout,
+                             out_dtype, output_padding=each(output_padding, rank, "output_padding"))
     else:
         @operands("data weight")
         def made(ops, data, weight, strides=1, padding=0, dilation=1, groups=1, data_layout=native,
                  kernel_layout=kernel, out_layout=None, out_dtype=None, **more):
-            return of_layout(ops, data, weight, _each(strides, rank, "strides"), _pads(padding, rank),
-                             _each(dilation, rank, "dilation"), groups, data_layout, kernel_layout, out_layout,
+            return of_layout(ops, data, weight, each(strides, rank, "strides"), pads(padding, rank),
+                             each(dilation, rank, "dilation"), groups, data_layout, kernel_layout, out_layout,
                              out_dtype, **more)
     made.over = True
     return made
@@ -160,9 +160,9 @@ def pool(rank, kind):
         return _turned(ops, y, _order(native, out_layout, "the result"))
 
     def sizes(pool_size, strides, padding, dilation, ceil_mode):
-        size = _each(pool_size, rank, "pool_size")
-        return {"pool_size": size, "strides": size if strides is None else _each(strides, rank, "strides"),
-                "padding": _pads(padding, rank), "dilation": _each(dilation, rank, "dilation"),
+        size = each(pool_size, rank, "pool_size")
+        return {"pool_size": size, "strides": size if strides is None else each(strides, rank, "strides"),
+                "padding": pads(padding, rank), "dilation": each(dilation, rank, "dilation"),
                 "ceil_mode": ceil_mode}
 
     if kind == "max":
@@ -194,7 +194,7 @@ def adaptive_avg_pool(rank):
         sizes = [shape[layout.index(a)] for a in native[2:]]
         if output_size is None:
             return _turned(ops, data, _order(layout, out_layout, "the result"))
-        size = _each(output_size, rank, "output_size")
+        size = each(output_size, rank, "output_size")
         x = _turned(ops, data, order)
         if rank == 2:
             y = ops.core("nn.adaptive_avg_pool2d", x, size)

@@ -91,17 +91,20 @@ def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
     tensors = list(getattr(operands, "fields", operands if isinstance(operands, (list, tuple)) else [operands]))
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
-    if len(terms) != len(tensors) or "." in subscripts:
-        raise InferError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(tensors)}" if "." not in
-                         subscripts else f"einsum: {subscripts!r} has an ellipsis, which is not supported")
+    if len(terms) != len(tensors):
+        raise InferError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(tensors)}")
+    terms, rest = _without_ellipsis(terms, tensors)
+    left, right = ",".join(terms), right.replace("...", rest)
     if not arrow:
-        right = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+        right = rest + "".join(sorted(c for c in set(left) - {",", *rest} if left.count(c) == 1))
     extents = {}
     for term, t in zip(terms, tensors):
         if len(term) != len(shape_of(t)):
             raise InferError(f"einsum: {term!r} names {len(term)} axes of a tensor of {len(shape_of(t))}")
         for c, d in zip(term, shape_of(t)):
-            ops.same_dims(f"einsum: axis {c}", (extents.setdefault(c, d),), (d,))
+            known = extents.setdefault(c, d)
+            if plain(as_expr(known)) != 1 and plain(as_expr(d)) != 1:
+                ops.same_dims(f"einsum: axis {c}", (known,), (d,))
     labels = [*right, *sorted(set("".join(terms)) - set(right))]
     result = None
     for term, t in zip(terms, tensors):
@@ -113,6 +116,13 @@ def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
         result = t if result is None else ops("multiply", result, t)
     inner = list(range(len(right), len(labels)))
     return ops("sum", result, inner) if inner else result
+
+
+def _without_ellipsis(terms, tensors):
+    """(the terms with letters for what "..." stands for, these letters)"""
+    hidden = [len(shape_of(t)) - len(term) + 3 if "..." in term else 0 for term, t in zip(terms, tensors)]
+    letters = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if not any(c in t for t in terms)][:max(hidden)]
+    return [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)], "".join(letters)
 
 
 def _diagonal(ops, x, term):

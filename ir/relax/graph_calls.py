@@ -12,6 +12,7 @@ from ..op import InferError
 from ..dtype import DataType
 from .classic import Function, Namespace, dtype_of, plain, shape_of
 from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
+from .rules import RULES
 from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
@@ -132,10 +133,15 @@ class GraphNamespace(Namespace):
         rule = RULES.get(name)
         try:
             info = infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape") if not rule else (
-                rule(*self.bound(name, args, kwargs)))
+                rule(*self._values(name, args, kwargs)))
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
+
+    def _values(self, name, args, kwargs):
+        """(operands without those left out, attributes with their defaults, as Python's)"""
+        operands, attrs = self.bound(name, args, kwargs)
+        return [o for o in operands if o is not None], {k: plain(v) for k, v in attrs.items()}
 
     def _classic(self, name, args, kwargs, info):
         operands, attrs = self.bound(name, args, kwargs)
@@ -197,5 +203,4 @@ def _placed(info, device):
     return info.replace(vdevice=device) if isinstance(info, TensorStructInfo) else info
 
 
-RULES = {}  # {name: f(operands, attrs) -> struct info}: where partial.py's way tells less
-__all__ = ["GraphNamespace", "RULES"]
+__all__ = ["GraphNamespace"]
