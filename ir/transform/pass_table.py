@@ -50,6 +50,7 @@ from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
+from .in_operators import in_operators
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
@@ -209,6 +210,7 @@ def _graph(function, settings):
     function = _module(function, settings)
 
     def run(mod, context):
+        mod = in_operators(mod)  # the functions read operators of the table
         graphs = () if "main" in mod else [
             n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
         if len(graphs) != 1:
@@ -305,6 +307,7 @@ TIR = _rows(
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
+    ("InOperators", _graph, in_operators),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("MatchSigns", _graph, match_signs, "folded constants", "", 1),
