@@ -10,8 +10,10 @@ te.schedule te.stage testing
 tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.instrument": "ir.transform.instrument",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.vm_build": "tvm.relax.vm", "te": "ir.te", "tir": "ir.tir",
+    "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
+    "ir.instrument": "ir.transform.instrument",
+    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.transform.transform": "tvm.relax.transform",
+    "relax.vm_build": "tvm.relax.vm", "script.parser": "script", "te": "ir.te", "tir": "ir.tir",
     "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi.utils": "ir.topi.utils", "transform": "ir.transform",
 }

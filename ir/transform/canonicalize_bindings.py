@@ -5,7 +5,7 @@ from ..expr import IntImm, PrimExpr, Var, free_vars, substitute
 from ..node import Mutator, collect
 from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo, RelaxTuple,
                           RelaxVar, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
-from ..relax.infos import same_info
+from ..relax.infos import dims_told, same_info
 from ..relax.ops.common import simplify
 from .graph import Substitute
 
@@ -23,24 +23,6 @@ def canonicalize_bindings(func):
 
 
 # ---------------------------------------------------------------- symbolic dimensions
-
-def dims_told(info, actual):
-    """[(dimension of `info`, what it is in `actual`)], for struct infos of the same form; those that are not known on
-    both sides are left out."""
-    if isinstance(info, TupleStructInfo) and isinstance(actual, TupleStructInfo):
-        return [pair for a, b in zip(info.fields, actual.fields) for pair in dims_told(a, b)]
-    mine, theirs = (_dims(i) for i in (info, actual))
-    return list(zip(mine, theirs)) if mine is not None and theirs is not None and len(mine) == len(theirs) else []
-
-
-def _dims(info):
-    if isinstance(info, TensorStructInfo):
-        return info.shape
-    if isinstance(info, PrimStructInfo):
-        value = getattr(info, "value", None)
-        return None if value is None else (value,)
-    return info.values if isinstance(info, ShapeStructInfo) else None
-
 
 def _with_known_dims(func):
     """The function with the dimensions replaced that MatchCasts outside of branches tell."""
@@ -189,4 +171,4 @@ def _used_outside(seq):
     return found
 
 
-__all__ = ["canonicalize_bindings", "dims_told", "with_dims"]
+__all__ = ["canonicalize_bindings", "with_dims"]

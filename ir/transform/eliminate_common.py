@@ -51,7 +51,7 @@ class _Eliminate(Mutator):
             value = self.visit(value)
         else:
             value = Substitute(self.env).visit(value)
-        if self._counts(value) and not is_impure(value):
+        if (isinstance(b, MatchCast) or self._counts(value)) and not is_impure(value):
             key = (value_key(value), value_key(b.var.struct_info) if isinstance(b, MatchCast) else None)
             first = self.known.setdefault(key, b.var)
             if first is not b.var:

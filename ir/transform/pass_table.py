@@ -52,6 +52,7 @@ from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
+from .inline_functions import inline_private_functions
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
@@ -310,6 +311,7 @@ RELAX = _rows(
     ("CanonicalizeBindings", _functions, canonicalize_bindings),
     ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),
     ("DeadCodeElimination", _module, dead_code_elimination),
+    ("InlinePrivateFunctions", _module, inline_private_functions),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("QnnCanonicalize", _graph, qnn_canonicalize),

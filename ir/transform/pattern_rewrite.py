@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..expr import free_vars
-from ..module import IRModule
+from ..module import GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import Mutator, collect, structural_equal
 from ..op import OPS
@@ -12,20 +12,22 @@ from ..relax.patterns.graph import PatternContext
 from ..relax.expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo,
                           PrimValue, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding)
 from ..upper import provides
-from .canonicalize_bindings import canonicalize_bindings, with_dims
+from .canonicalize_bindings import canonicalize_bindings
+from .context import Pass, PassInfo
 from .dead_code import is_impure, remove_all_unused
 from .eliminate_common import eliminate_common_subexpr
+from .inline_functions import flattened, instance
 
 _LIMIT = 1000  # rounds, after which a rule that always finds something is refused
 
 
-class PatternMatchingRewriter:
+class PatternMatchingRewriter(Pass):
     """A rule: rewriter(function or module) applies it until it changes nothing more; a | b: either rule.
 
     rewrites(bindings): {variable: its new value} for bindings that may be reordered.
     """
 
-    name = "PatternMatchingRewriter"
+    info = PassInfo("PatternMatchingRewriter", 0)
     subroutines = {}  # functions that new values call, which the module gets
 
     @staticmethod
@@ -46,14 +48,24 @@ class PatternMatchingRewriter:
     def __or__(self, other):
         return OrRewriter(self, other)
 
-    def __call__(self, obj, context=None):
+    def __call__(self, obj):
         if isinstance(obj, IRModule):
-            new = {n: self._function(f) if isinstance(f, Function) else f for n, f in obj.functions.items()}
-            changed = any(new[n] is not f for n, f in obj.functions.items())
-            return obj.with_functions({**self.subroutines, **new}) if changed else obj
+            return super().__call__(obj)
         if self.subroutines:
             raise ValueError("this rule brings functions of its own: apply it to a module, not to a function")
         return self._function(obj)
+
+    def run(self, mod, context):
+        new = {n: self._function(f) if isinstance(f, Function) else f for n, f in mod.functions.items()}
+        if all(new[n] is f for n, f in mod.functions.items()):
+            return mod
+        used, waiting = {}, list(new.values())
+        while waiting:
+            for gv in collect(waiting.pop(), GlobalVar):
+                if gv.name in self.subroutines and gv.name not in used:
+                    used[gv.name] = self.subroutines[gv.name]
+                    waiting.append(used[gv.name])
+        return mod.with_functions({**new, **used})
 
     def _function(self, func):
         return _Apply(self, func).visit(func)
@@ -275,17 +287,19 @@ class _Flat:
             whole = self.shared[key] = self._named(whole)
             return TupleGetItem(whole, value.index)
         if isinstance(value, SeqExpr):
-            for block in value.blocks:
-                for b in block.bindings:
-                    new = self._value(b.value)
-                    self.made.append(b.replace(value=new))
-                    self.variable_of[id(b.value)] = b.var
-            return self._value(value.body)
+            return self._sequence(value)
         known = self.variable_of.get(id(value))
         if known is not None:
             return known
         value = _inferred(self._inside(value))
         return value
+
+    def _sequence(self, seq):
+        """The result of a sequence, whose bindings are added under names of their own."""
+        result, bindings = flattened(seq, self.names, self.kind)
+        for b in bindings:
+            self.made.append(b.replace(value=self._value(b.value)))
+        return self._value(result)
 
     def _inside(self, value):
         if isinstance(value, RelaxCall):
@@ -352,6 +366,8 @@ def _tidy(seq):
 def _rule_of(mod):
     pattern, replacement = (_only_function(mod, name) for name in ("pattern", "replacement"))
     infos = [(tuple(p.struct_info for p in f.params), f.ret_struct_info) for f in (pattern, replacement)]
+    if infos[0][1] is None or infos[1][1] is None:  # of a function that calls another one
+        infos = [(params, None) for params, _ in infos]
     if not structural_equal(*infos, map_free_vars=True):
         shown = [", ".join(map(str, params)) + f" -> {result}" for params, result in infos]
         raise ValueError("pattern and replacement must have the same signature; the pattern's is "
@@ -370,7 +386,7 @@ def _rule_of(mod):
     top = _pattern_of(pattern.body.body, made)
 
     def replace(value, found):
-        return _instance(replacement, [found[hole] for hole in holes])
+        return instance(replacement, [found[hole] for hole in holes])
 
     rule = ExprPatternRewriter(top, replace)
     if isinstance(top, dp.TuplePattern):
@@ -418,48 +434,6 @@ def _asked(call):
         return {}
     listed = dp.AS_ARGUMENTS.get(call.op, ())
     return {k: v for k, v in call.attrs.items() if k not in listed and not free_vars([v])}
-
-
-def _instance(func, args):
-    """The body of a function for these arguments, its symbolic dimensions replaced, with variables of its own."""
-    dims = {}
-    for p, a in zip(func.params, args):
-        dims = dp.fit(p.struct_info, a.struct_info, dims)
-    body = with_dims(func.body, dims)
-    params = with_dims(func.params, dims)
-    return _Inlined(dict(zip(map(id, func.params), args)) | dict(zip(map(id, params), args))).visit(body)
-
-
-class _Inlined(Mutator):
-    """Parameters replaced by arguments, other variables by new ones, calls inferred anew where arguments changed."""
-
-    def __init__(self, env):
-        self.env = env
-
-    def visit_Constant(self, constant):
-        return constant
-
-    def visit_SeqExpr(self, seq):
-        blocks = []
-        for block in seq.blocks:
-            bindings = []
-            for b in block.bindings:
-                value = self.visit(b.value)
-                var = type(b.var)(b.var.name, b.var.struct_info if isinstance(b, MatchCast) else value.struct_info)
-                self.env[id(b.var)] = var
-                bindings.append(b.replace(var=var, value=value))
-            blocks.append(block.replace(bindings=tuple(bindings)))
-        return seq.replace(blocks=tuple(blocks), body=self.visit(seq.body))
-
-    def _variable(self, var):
-        return self.env.get(id(var), var)
-
-    visit_RelaxVar = visit_DataflowVar = _variable
-
-    def visit_RelaxCall(self, call):
-        args = self.visit(call.args)
-        return call if args is call.args else _inferred(call.replace(args=args), True)
-
 
 
 def _inferred(value, again=False):

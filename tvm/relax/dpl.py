@@ -8,3 +8,5 @@ from ...ir.relax.patterns import *  # noqa: F401,F403
 from ...ir.relax.patterns import PatternContext, PatternSeq  # noqa: F401
 from ...ir.transform.pattern_rewrite import (  # noqa: F401
     ExprPatternRewriter, OrRewriter, PatternMatchingRewriter, TupleRewriter, rewrite_bindings, rewrite_call)
+
+__all__ = [name for name in globals() if name[0] != "_" and name != "annotations"]
