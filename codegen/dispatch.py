@@ -145,8 +145,8 @@ class _DispatchFolder(Folder):
         files["Makefile"] = self._own("Makefile", objects=objects_of(sources), **tools,
                                       headers=sorted(f for f in files if f.endswith(".h")))
         files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, package_version=package_version(best.version),
-            languages="C" if best.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(),
             selftest_source=data_file, extra_sources=extra, **tools)
         files["README.md"] = self._own("README.md", promise=PROMISES[self.m.accuracy],
                                        bounds=bounds_of({k: v for f in self.each for k, v in f.m.kernels.items()}))
