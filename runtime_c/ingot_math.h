@@ -113,7 +113,16 @@ INGOT_MIN_MAX(int64_t, i64)
 INGOT_MIN_MAX(float, f32)
 INGOT_MIN_MAX(double, f64)
 INGOT_INLINE float ingot_minimum_f32(float a, float b) { return f32x1_minimum(a, b); }
-INGOT_INLINE float ingot_maximum_f32(float a, float b) { return f32x1_maximum(a, b); }
+INGOT_INLINE float ingot_maximum_f32(float a, float b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#else
+    return f32x1_maximum(a, b);
+#endif
+}
 INGOT_INLINE double ingot_minimum_f64(double a, double b) { return a < b || a != a ? a : b; }
 INGOT_INLINE double ingot_maximum_f64(double a, double b) { return a > b || a != a ? a : b; }
 
