@@ -200,6 +200,10 @@ class Target(metaclass=_Named):
         of the target or by products of 16 bits. GPUs compute them as floats."""
         return self.kind == "c"
 
+    def dots(self, rows, columns):
+        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
+        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+
     def __str__(self):
         return self.name
 
@@ -252,6 +256,14 @@ class Target(metaclass=_Named):
         return own if own and self.lanes == 1 else None
 
     @cached_property
+    def dots_by_lane(self):
+        """The names of the products of words of bytes that take one lane of a register for all of an operand."""
+        if not self.by_element:
+            return ()
+        signs = {"s": "int8", "u": "uint8"}
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+
+    @cached_property
     def integer_tiles(self):
         return not FEATURES["integer_tiles"].isdisjoint(self.isa)
 
@@ -292,6 +304,8 @@ _SCALARS = Vector(1, 32, accumulators=20)
 # Their integers: gcc 12 keeps 4 sums of 2 channels beside what it multiplies in 13 registers, 8 where there are 31.
 _CORTEX, _RISCV = Vector(1, 13, accumulators=4), Vector(1, 29, accumulators=8)
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
+# Engines have as many registers as the processor below, at least 16.
+_WASM = {"threads": Threads(most=1), "freestanding": True}
 _ROWS = (
     _V2, _V3, _V4,
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
@@ -321,6 +335,8 @@ _ROWS = (
         ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
         ("cortex-m85", {"dsp", "mve"}))),
     _row("rv32imafc", vector=_SCALARS, integers=_RISCV, **_BOARD),
+    _row("wasm32", vector=Vector(1, 16, accumulators=9), costs=SCALAR, **_WASM),
+    _row("wasm32-simd128", isa={"simd128"}, vector=Vector(4, 16, accumulators=9), **_WASM),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 

@@ -20,6 +20,7 @@ from ..schedule.rules.arithmetics import schedule_of
 from ..schedule.rules.blocks import static
 from ..schedule.rules.product_plan import Product
 from ..schedule.rules.quantized_product import vectors_of_panel
+from ..schedule.rules.registers import words_by_lane
 from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
@@ -245,7 +246,8 @@ class _PackWeights(GraphRewriter):
         row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
         if call.attrs["out_dtype"] != "int32" or depth > row.most:
             return call
-        plan = choose(Product(static(x.struct_info.shape[-2]), words, columns, by_element=False, dot=name), self.target)
+        plan = choose(Product(static(x.struct_info.shape[-2]), words, columns,
+                              by_element=words_by_lane(self.target, name, words), dot=name), self.target)
         panel = plan.tile.vectors * self.lanes
         packed = self.once(weight, ("words", panel), lambda w: Constant(row.pack(w.data, panel)[0], w.name))
         return call_op("matmul", self._filled(binding, x, row.block), packed, arithmetic=name, b_layout=OPERANDS,
