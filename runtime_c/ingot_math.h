@@ -190,7 +190,8 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED(n, zero, least, most) ((least) < 0 ? __ssat(__qadd(n, zero), 8) : (int)__usat(__qadd(n, zero), 8))
+#define INGOT_SATURATED_SUM(n, least) ((least) < 0 ? __ssat(n, 8) : (int)__usat(n, 8))
+#define INGOT_SATURATED(n, zero, least, most) INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), least)
 #else
 #define INGOT_SATURATED(n, zero, least, most)                                                                          \
     ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
@@ -264,6 +265,28 @@ INGOT_PAIRS(u8, "u")
         return c;                                                                                                      \
     }
 #endif
+/* c and the products of the first three bytes of w and as many of a, from its n-th on, 0 or 1: two neighbours in a row
+ * of a window's results. */
+#if defined(INGOT_PAIRS)
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
+        const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
+        return n == 0 ? __smlabb(odd, middle, __smlad(even, sides, c)) : __smlatb(even, middle, __smlad(odd, sides, c)); \
+    }
+#else
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        for (int t = 0; t < 24; t += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> (8 * n + t)) * (B)((uint32_t)w >> t)); \
+        return c;                                                                                                      \
+    }
+#endif
+INGOT_TAPS(u8, s8, uint8_t, int8_t)
+INGOT_TAPS(s8, u8, int8_t, uint8_t)
+INGOT_TAPS(s8, s8, int8_t, int8_t)
+INGOT_TAPS(u8, u8, uint8_t, uint8_t)
 INGOT_DOT(u8, s8, uint8_t, int8_t)
 INGOT_DOT(s8, u8, int8_t, uint8_t)
 INGOT_DOT(s8, s8, int8_t, int8_t)
