@@ -22,7 +22,7 @@ def call_op(name, *args, **attrs):
     Arguments: graph expressions; Python lists/tuples of dims become ShapeExpr. Raises InferError.
     """
     spec = op_table.get(name)
-    args = tuple(_as_argument(a) for a in args)
+    args = tuple(as_argument(a) for a in args)
     least, most = spec.arity
     if len(args) < least or (most is not None and len(args) > most):
         raise InferError(f"{name} takes {least} to {most or 'any number of'} arguments, got {len(args)}")
@@ -39,7 +39,8 @@ def call_op(name, *args, **attrs):
     return call.replace(struct_info=spec.infer(call))
 
 
-def _as_argument(a):
+def as_argument(a):
+    """A value as an argument of a call: lists of dimensions are shapes, of expressions tuples, numbers PrimValues."""
     if isinstance(a, RelaxExpr):
         return a
     if isinstance(a, (list, tuple)):
@@ -178,8 +179,6 @@ class BlockBuilder:
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
             value = value.replace(args=tuple(map(self._leaf, value.args)))
-            if value.struct_info is None and value.op in upper("made_of_several")():
-                return self.normalize(upper("graph_operator")(value.op, *value.args, **value.attrs))
             return value if value.struct_info is not None else value.replace(struct_info=self._result_info(value))
         if isinstance(value, RelaxTuple):
             return value.replace(fields=tuple(map(self._leaf, value.fields)))
@@ -196,7 +195,7 @@ class BlockBuilder:
     def _result_info(self, call):
         """Struct info of a call that has none: of an operator or of a function of the module."""
         if call.op != "call":
-            return call_op(call.op, *call.args, **call.attrs).struct_info
+            return upper("classic_call")(call).struct_info
         func = self._mod[call.attrs["gv"]]
         dims = {}
         for p, a in zip(func.params, call.args):

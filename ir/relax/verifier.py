@@ -8,6 +8,7 @@ from ..op import InferError
 from ..tir.function import PrimFunc
 from ..tir.verifier import VerifyError as TIRVerifyError
 from ..tir.verifier import verify as verify_prim_func
+from ..upper import upper
 from .control import CONTROL, dims_set_by, problem
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
@@ -220,6 +221,8 @@ class _Verifier:
 
     def _operator(self, call):
         spec = op_table.OPS.get(call.op)
+        if call.op in upper("classic_names")() and (spec is None or set(call.attrs) != set(spec.attrs)):
+            return self._classic(call)
         if spec is None:
             self.fail(f"unknown operator {call.op!r}")
         if set(call.attrs) != set(spec.attrs):
@@ -230,6 +233,15 @@ class _Verifier:
         try:
             info = spec.infer(call)
         except InferError as error:
+            self.fail(str(error))
+        if not same_info(info, call.struct_info):
+            self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
+
+    def _classic(self, call):
+        """A call in classic form: of several operators, or of one whose arguments are not known in full."""
+        try:
+            info = upper("classic_call")(call).struct_info
+        except (InferError, TypeError) as error:
             self.fail(str(error))
         if not same_info(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")

@@ -9,7 +9,6 @@ import ast
 from types import ModuleType
 
 from ..expr import PrimExpr, Var, as_expr, const
-from ..dtype import DataType
 from ..module import GlobalVar
 from ..relax import expr as X
 from ..relax import op
@@ -17,6 +16,7 @@ from ..relax.classic import Function
 from ..relax.control import BODIES, tensor_to_shape
 from ..relax.infos import same_info
 from ..names import unique_name
+from ..vdevice import VDevice
 from . import specs as S
 from .evaluator import Evaluator, describe
 from .namespaces import is_number
@@ -28,7 +28,7 @@ PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", a
 VARS = (X.RelaxVar, X.DataflowVar)
 
 
-INFOS = ("Tensor", "Shape", "Tuple", "Object", "Prim")  # names of struct info
+INFOS = ("Tensor", "Shape", "Tuple", "Object", "Prim", "Callable")  # names of struct info
 
 
 class RelaxParser(Evaluator):
@@ -398,17 +398,28 @@ class RelaxParser(Evaluator):
                 raise
             return self.fail(node, f"R.{spec.name}: {error}")
 
-    def info_Tensor(self, node, shape=None, dtype="void", ndim=-1):
+    def info_Tensor(self, node, shape=None, dtype="void", vdevice=None, ndim=-1):
         if isinstance(shape, str):
             shape, dtype = None, shape
-        return X.TensorStructInfo(None if shape is None else self.dims(shape, node), dtype, ndim)
+        if isinstance(vdevice, str):  # "cuda:0:global"
+            target, number, scope = (vdevice.split(":") + ["0", "global"][vdevice.count(":"):])[:3]
+            vdevice = VDevice(target, int(number), scope)
+        shape = shape if shape is None or isinstance(shape, VARS) else self.dims(shape, node)
+        return X.TensorStructInfo(shape, dtype, ndim, vdevice)
 
     def info_Shape(self, node, values=None, ndim=-1):
         values = None if values is None else self.dims(values, node)
         return X.ShapeStructInfo(values, ndim if values is None else len(values))
 
-    def info_Prim(self, node, dtype):
-        return X.PrimStructInfo(DataType(dtype))
+    def info_Prim(self, node, dtype=None, value=None):
+        return X.PrimStructInfo(dtype) if value is None else X.PrimStructInfo(value=self.dims((value,), node)[0])
+
+    def info_Callable(self, node, params=None, ret=None, purity=None, derive_func=None):
+        ret = None if ret is None else self.info(ret, node)
+        if params is None:
+            return X.FuncStructInfo.opaque_func(ret=ret, purity=bool(purity), derive_func=derive_func)
+        params = params if isinstance(params, (list, tuple)) else (params,)
+        return X.FuncStructInfo(tuple(self.info(p, node) for p in params), ret, purity is not False)
 
     def info_Tuple(self, node, *fields):
         fields = fields[0] if len(fields) == 1 and isinstance(fields[0], (list, tuple)) else fields

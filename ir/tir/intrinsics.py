@@ -99,6 +99,13 @@ def _word(*values):
     return sum(v << 8 * n for n, v in enumerate(bytes_)).astype(np.uint32).view(np.int32)[()]
 
 
+def _saturated(dtype):
+    def saturated(x, zero):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.clip(np.rint(x) + np.float32(zero), least, most).astype(dtype)[()]
+    return saturated
+
+
 def _dot(left, right):
     def dot(a, b, c):
         a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
@@ -191,6 +198,7 @@ LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in 
 # What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
 NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
+ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
@@ -203,6 +211,8 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
     Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
+    *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
+      for dtype, name in ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
       for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b

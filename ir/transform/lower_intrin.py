@@ -168,7 +168,8 @@ def _scales_integers(product):
 
 def _rounded(x):
     """The integers that are x, which was rounded, maybe had an integer added, and then was cut off at two others: an
-    instruction rounds as it converts what is cut off at these before. None for another x."""
+    instruction rounds as it converts what is cut off at these before. None for another x, and what may be NaN: x must be
+    made of integers, as in RoundToBytes."""
     if not (isinstance(x, (Min, Max)) and x.dtype.element == "float32"):
         return None
     (outer, inner), (other, value) = _limit(x.a, x.b), (None, None)
@@ -179,7 +180,8 @@ def _rounded(x):
     more = 0
     if isinstance(value, Add) and (added := _limit(value.b, value.a))[0] is not None:
         more, value = added
-    if not (isinstance(value, Call) and value.op == "tir.round"):
+    if not (isinstance(value, Call) and value.op == "tir.round") or not any(
+            c.value.dtype.is_int for c in collect(value, Cast)):
         return None
 
     def all_lanes(number, dtype):

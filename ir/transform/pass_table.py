@@ -44,11 +44,13 @@ from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
 from .gpu.warp_memory import lower_warp_memory
+from .gpu.warp_roles import specialize_warps, split_warp_roles
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
+from .in_operators import in_operators
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
@@ -65,6 +67,7 @@ from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
+from .overwrites import find_overwrites
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
@@ -75,6 +78,7 @@ from .project_inputs import project_inputs
 from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
+from .round_to_bytes import round_to_bytes
 from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
@@ -206,6 +210,7 @@ def _graph(function, settings):
     function = _module(function, settings)
 
     def run(mod, context):
+        mod = in_operators(mod)  # the functions read operators of the table
         graphs = () if "main" in mod else [
             n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
         if len(graphs) != 1:
@@ -234,6 +239,7 @@ TIR = _rows(
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("SpecializeWarps", _tir, specialize_warps, "opaque blocks"),
     ("SwizzleShared", _tir, swizzle_shared, "opaque blocks"),
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
@@ -285,11 +291,14 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("FindOverwrites", _tir, find_overwrites, "flat buffers"),
     ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
+    ("SplitWarpRoles", _tir, split_warp_roles, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, "flat buffers", "", 1, {"tir.disable_cse_tir": _disables()}),
@@ -298,6 +307,7 @@ TIR = _rows(
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
+    ("InOperators", _graph, in_operators),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("MatchSigns", _graph, match_signs, "folded constants", "", 1),
