@@ -175,6 +175,11 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    if sub.prog.endswith("inspect"):  # whose --memory is what it prints
+        sub.set_defaults(memories=None)
+    else:
+        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...", help="memories of a board that the arena is spread over, the "
+                     "fastest first: dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -403,7 +408,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

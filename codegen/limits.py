@@ -44,7 +44,8 @@ def ram_use(model):
     tensors = [tensor_bytes(program, t) for t in (*program.inputs, *program.outputs)]
     if model.arena_bytes is None or None in tensors:
         return None
-    return Use(model.arena_bytes + model.stack + sum(tensors), _layer(model, _alive_bytes))
+    arena = model.arena_bytes + sum(size for _, size in model.further_memories)
+    return Use(arena + model.stack + sum(tensors), _layer(model, _alive_bytes))
 
 
 def flash_use(model):

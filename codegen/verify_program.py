@@ -5,7 +5,7 @@ from ..ir.dtype import DataType
 from ..ir.expr import IntImm, const, free_vars
 from ..ir.node import structural_equal
 from .lives import upper_bound, upper_bounds
-from .memory_plan import HOST
+from .memory_plan import HOST, scope_of
 from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While,
                    assigned, calls_of, children, is_leaf, operands_of, walk)
 
@@ -56,7 +56,7 @@ def _verify_operands(program, leaf):
     for o in operands_of(leaf):
         if o.kind != "scratch" and not 0 <= o.index < counts.get(o.kind, 0):
             raise ProgramError(f"{describe(leaf)} uses {o.kind} {o.index}, of which there are {counts.get(o.kind, 0)}")
-        own = program.plan.buffers[o.index].memory if o.kind == "arena" else HOST
+        own = scope_of(program.plan.buffers[o.index].memory) if o.kind == "arena" else HOST
         if memory not in (None, own):
             raise ProgramError(f"{describe(leaf)} works in {memory} memory, but {o.kind} {o.name or o.index} lies in "
                                f"{own} memory: copy it")

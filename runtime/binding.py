@@ -27,7 +27,7 @@ const char *ingot_status_str(int status);
 _MODEL = """
 extern ingot_model_info {name}_info;
 uint64_t {name}_arena_bytes_({dims_or_void});
-int {name}_init_(void **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
+int {name}_init_(void **net, void *arena, size_t arena_bytes, {further}uint32_t abi, size_t info_bytes);
 int {name}_set_weights(void *net, const void *weights, size_t bytes);
 int {name}_run({run});
 int {name}_set_profile(void *net, void *hook, void *user);
@@ -53,7 +53,8 @@ def cdef_of(model):
     arguments = ["void *net", *dims, *(f"const void *input{i}" for i in range(len(model.inputs))),
                  *(f"void *output{i}" for i in range(len(model.outputs))),
                  *(f"int64_t *found{i}" for i in range(len(getattr(model, "found", ()))))]
-    own = _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+    further = "void *memory, size_t bytes, " * len(getattr(model, "further_memories", ()))
+    own = _MODEL.format(name=model.name, further=further, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
     return HEADER + _PROFILE + own
 
 
@@ -79,6 +80,7 @@ class Binding:
         self._net, self._arena = self._ffi.new("void **"), None
         further = getattr(model, "further_bytes", None)  # of arena, for all threads that this machine runs
         self._further = further(os.cpu_count() or 1) if further else 0
+        self._memories = [aligned_empty(max(size, 1), 64) for _, size in getattr(model, "further_memories", ())]
         self._run, self._buffer = self._function("run"), self._ffi.from_buffer
         names = getattr(model, "found", ())  # dimensions of outputs that each run decides
         self._found, cells = names, self._ffi.new("int64_t[]", max(len(names), 1))
@@ -140,7 +142,8 @@ class Binding:
         if self._arena is not None and len(self._arena) >= need:
             return
         self._arena = aligned_empty(need, self.info.arena_align)
-        self._check("init_", self._net, self._pointer(self._arena), need, ABI, self._ffi.sizeof("ingot_model_info"))
+        beside = [x for array in self._memories for x in (self._pointer(array), len(array))]
+        self._check("init_", self._net, self._pointer(self._arena), need, *beside, ABI, self._ffi.sizeof("ingot_model_info"))
         if self._weights is not None:
             self._check("set_weights", self._net[0], self._pointer(self._weights), self.info.weights_bytes)
 

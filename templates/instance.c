@@ -5,5 +5,7 @@
     if (block == NULL) return 1;
     status = [[ name ]]_init(&net, arena, arena_bytes);
 [% else %]
-    status = [[ name ]]_init(&net, arena, sizeof arena);
+    status = [[ name ]]_init(&net, [[ arena ]], sizeof [[ arena ]][% for m in further %]
+, [[ m.name ~ ", sizeof " ~ m.name if m.bytes else "NULL, 0" ]][% endfor %]
+);
 [% endif %]
