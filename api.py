@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx import TensorProto, numpy_helper
 
+from .codegen.c_names import PROGRAMS
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower, printed_functions
 from .codegen.describe import error_bounds
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
@@ -174,7 +175,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME
+                         and not PROGRAMS.fullmatch(Path(name).stem) and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)
@@ -259,8 +261,7 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c",
-            "selftest_data.c")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h")
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,9 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
+    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+                     "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
     sub.add_argument("--save", metavar="DIR", help="write every output to DIR/NAME.npy")
@@ -269,12 +272,16 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
+    from .codegen.package_forms import FORMS
+    if args.package is not None and args.package not in FORMS:
+        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    how = f"{library.name}.c says how to build it" if args.single_file else f"build it with make -C {folder}"
+    how = (f"{library.name}.c says how to build it" if args.single_file else
+           f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")
     console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; {how}",
                   highlight=False, markup=False, soft_wrap=True)
 

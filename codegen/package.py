@@ -4,6 +4,8 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from math import prod
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from .limits import ram_use
 from .lives import upper_bound, upper_bounds
 from .memories import scope
 from .output_folder import write_folder
+from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
 from .program import Program, header_bytes
 from .render import render
@@ -151,19 +154,21 @@ class CompiledModel:
         most = min(threads, self.most_threads) if self.has_team else 1
         return max(most - self.arena_threads, 0) * self.program.scratch
 
-    def files(self, single_file=False):
+    def files(self, single_file=False, package=None):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
-        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern"."""
+        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern".
+        package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
         folder = FOLDERS[str(self.target.kind)]
-        if not single_file:
-            return folder(self).files()
-        weights = "array" if self.weights == "incbin" else self.weights
-        return folder(replace(self, weights=weights), single=True).single_file()
+        arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
+        if package is not None:
+            form = check_package(self, package, single_file)
+            return folder(arrays if form.as_arrays else self, form=form).packaged()
+        return folder(arrays, single=True).single_file() if single_file else folder(self).files()
 
-    def write(self, folder, single_file=False):
-        """Write the folder, which must not exist or be empty; single_file: see files. Raises PackageError, leaving
-        nothing behind."""
-        write_folder(folder, self.files(single_file))
+    def write(self, folder, single_file=False, package=None):
+        """Write the folder, which must not exist or be empty; single_file and package: see files. Raises PackageError,
+        leaving nothing behind."""
+        write_folder(folder, self.files(single_file, package))
 
 
 class Folder:
@@ -175,8 +180,8 @@ class Folder:
     align = ARENA_ALIGN
     stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
-    def __init__(self, model: CompiledModel, single=False):
-        self.m, self.p, self.single = model, model.program, single
+    def __init__(self, model: CompiledModel, single=False, form=None):
+        self.m, self.p, self.single, self.form = model, model.program, single, form
         if model.weights == "array" and self.p.weights_bytes > MOST_ARRAY_BYTES:
             raise ValueError(f"{self.p.weights_bytes} bytes of weights are too many for arrays in C, of at most "
                              f'{MOST_ARRAY_BYTES} bytes: use weights="file" (--weights file)')
@@ -204,7 +209,7 @@ class Folder:
                  f"{name}_kernels.h": self._own("kernels.h", kernels=kernels, parts=len(groups))}
         sources = [f"{name}.c"]
         for n, group in enumerate(groups):
-            file = f"kernels_{n}{self.suffix}"
+            file = f"{name}_kernels_{n}{self.suffix}"
             uses = set().union(*(k.function.uses for k in group))
             files[file] = self._own(
                 f"kernels{self.suffix}", file=file, part=n, kernels=group, imports=imports_of(group),
@@ -213,22 +218,38 @@ class Folder:
         files.update(self._runtime(used))
         sources.append("ingot.c")
         files.update(self._weights(sources))
-        data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
-        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
+        data = f"{name}_selftest_data"
+        data_file = f"{data}.c" if self.m.weights == "array" else f"{data}.S"
+        files.update(self._blob(data, data, "inputs and outputs of the self-test",
                                 [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
         headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
-        files["selftest.c"] = self._own("selftest.c")
+        files[f"{name}_example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
+        files[f"{name}_selftest.c"] = self._own("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
         tools = self._tools(toolchain(self.m.target))
         files.update(self._board(tools))
         files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
                                       headers=headers, **tools)
         files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra, **tools)
+            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(), selftest_source=data_file, extra_sources=extra, **tools)
         files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
                                        promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
+
+    def packaged(self):
+        """The files of a package: see package_forms."""
+        tools = toolchain(self.m.target)
+        more = {"package_version": package_version(self.m.version), "public_headers": self._public_headers(),
+                "portable_flags": portable_flags(self.m.target, tools.cflags)}
+        return package_files(self.form, self.name, self.files(), partial(self._render, **more), self._facts())
+
+    def _facts(self):
+        """A sentence on the network, which formats of package descriptions take as it is."""
+        inputs, outputs = (" and ".join(f"{t['name']} {t['dtype']} {t['shape_text']}" for t in self.context[what])
+                           for what in ("inputs", "outputs"))
+        return (f"Computes {outputs} from {inputs}; {self.p.weights_bytes:,} bytes of "
+                f"weights, an arena of {self.context['arena_text']} bytes.")
 
     def _own(self, template, **more):
         """A template that each kind of folder has."""
@@ -237,6 +258,10 @@ class Folder:
     def _runtime(self, used):
         """{file: text} of the runtime for the headers in use."""
         return runtime_files(used)
+
+    def _public_headers(self):
+        """What programs include: NAME.h, and what that includes."""
+        return [f"{self.name}.h", "ingot.h", *(["ingot_module.h"] if self.m.packed else [])]
 
     def _board(self, tools):
         """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
@@ -248,7 +273,7 @@ class Folder:
         """What the build files read of a Toolchain."""
         return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
-                "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
+                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
@@ -329,7 +354,8 @@ class Folder:
         pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
         printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
-            "single": self.single, "places_code": m.target.freestanding, "packed_functions": m.packed,
+            "single": self.single, "has_makefile": self.form is None or self.form.has_build_files,
+            "places_code": m.target.freestanding, "packed_functions": m.packed,
             "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs, "updates": any(t.updated for t in p.inputs),
             "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
@@ -419,7 +445,7 @@ class Folder:
 
 
     def _count(self, t, most):
-        """C text in example.c: of how many elements a tensor has there, at most `most`; "" for none."""
+        """C text in NAME_example.c: of how many elements a tensor has there, at most `most`; "" for none."""
         if not {*free_vars([t.dims])} & {*self.p.found}:
             return f"sizeof {t.name} / sizeof *{t.name}" if most else ""
         names = {**self.names, **{id(v): pointer for v, (_, pointer) in zip(self.p.found, self.found)}}
@@ -446,6 +472,20 @@ def _comparison(dtype, computed):
     widened = f"ingot_{SMALL_FLOATS[dtype]}_to_f32" if dtype in SMALL_FLOATS else ""
     tolerance = max(TEST_TOLERANCES.get(d, 1e-4) for d in (dtype, computed)) if dtype.is_float else 1e-4
     return {"dtype": str(dtype), "ctype": C_TYPES[dtype], "widened": widened, "tolerance": f"{tolerance:g}"}
+
+
+def package_version(version):
+    """A version of Ingot's as three numbers, which every kind of package takes."""
+    numbers = re.findall(r"\d+", version.partition("+")[0])
+    return ".".join([*numbers[:3], "0", "0", "0"][:3])
+
+
+def msvc_flags(isa, cflags):
+    """The flags of Microsoft's compiler that say what a target's others do, each with a blank before it."""
+    vectors = next((f"/arch:{flag}" for word, flag in (("avx512f", "AVX512"), ("avx2", "AVX2"), ("avx", "AVX"))
+                    if word in isa), None)
+    flags = [*([vectors] if vectors else []), *(f for f in cflags if f.startswith("-D"))]
+    return "".join(f" $<$<COMPILE_LANGUAGE:C>:{flag}>" for flag in flags)
 
 
 def evaluate_dim(e, values):
