@@ -30,6 +30,7 @@ EXAMPLES = {
     "compile": """examples:
   ingot compile squeezenet.onnx -o build/squeezenet
   ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile net.onnx -o out --target x86-64-v2+x86-64-v3+x86-64-v4    the best that a processor runs
   ingot compile net.onnx -o out --target cuda-sm_80       a folder that nvcc builds
   ingot compile squeezenet.onnx -o out --single-file       out/squeezenet.c and out/squeezenet.h, and nothing else
   ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
@@ -145,8 +146,8 @@ def build_parser():
 
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one): "
-                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, c, a GPU (cuda, opencl) "
-                     "...; docs/command-line.md has all")
+                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
+                     "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
@@ -342,17 +343,17 @@ def bench_command(args, console):
 
 
 def _print_count(model, console):
-    """Instructions of each kernel call, of a network for a board that QEMU emulates."""
+    """What each kernel call takes, of a network for a board that QEMU emulates, or for WebAssembly."""
+    from .codegen.target import toolchain
     from .runtime.emulated import EmulatedLibrary
-    with EmulatedLibrary(model) as library, _progress("running under QEMU"):
+    with EmulatedLibrary(model) as library, _progress(f"running under {toolchain(model.target).runner[0]}"):
         count = library.count()
-    table = _table("kernel", ">instructions", ">share")
-    for name, instructions in (*count.calls, ("all", count.total)):
-        table.add_row(name.removeprefix(f"{model.name}_"), f"{instructions:,}", f"{instructions / count.total:.1%}")
+    table = _table("kernel", f">{count.unit}", ">share")
+    for name, amount in (*count.calls, ("all", count.total)):
+        table.add_row(name.removeprefix(f"{model.name}_"), f"{amount:,}", f"{amount / count.total:.1%}")
     console.print(table)
     each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
-    console.print(f"{model.name} for {model.target}: {count.total:,} instructions{each}", highlight=False,
-                  soft_wrap=True)
+    console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False, soft_wrap=True)
 
 
 def _print_profile(profile, library, top, console):

@@ -33,6 +33,7 @@ from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipelin
 from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
+from .dispatch import DispatchedModel, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
@@ -246,6 +247,15 @@ def compile_module(mod, options, source_hash=None):
             cache.store(key, entry)
     cache.trim()
     return model
+
+
+def compile_for_each(mod, options, source_hash=None):
+    """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
+    name = _prefix(mod, options[0])
+    if options[0].memories:
+        raise ValueError("several memories are of one target: compile for each of them alone")
+    each = [replace(o, name=prefix_of(name, o.target)) for o in options]
+    return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
 
 @_bounded

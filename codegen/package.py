@@ -178,6 +178,7 @@ class Folder:
     templates = ""  # the folder of its templates, within that of all
     suffix = ".c"  # of files of kernels
     align = ARENA_ALIGN
+    weights_symbol = ""  # where the weights are, if not under the network's own name
     stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
     def __init__(self, model: CompiledModel, single=False, form=None):
@@ -201,6 +202,30 @@ class Folder:
         self.context = self._context()
 
     def files(self):
+        files, sources, used = self.network()
+        files.update(self._runtime(used))
+        sources.append("ingot.c")
+        files.update(self._weights(sources))
+        data_file, data = self._selftest_data()
+        files.update(data)
+        headers = sorted(f for f in files if f.endswith(".h"))
+        files[f"{self.name}_example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
+        files[f"{self.name}_selftest.c"] = self._own("selftest.c")
+        extra = f" {self.name}_weights.S" if self.m.weights == "extern" else ""
+        tools = self._tools(toolchain(self.m.target))
+        files.update(self._board(tools))
+        files["Makefile"] = self._own("Makefile", objects=objects_of(sources), headers=headers, **tools)
+        files["CMakeLists.txt"] = self._own(
+            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            selftest_source=data_file, extra_sources=extra, **tools)
+        files["README.md"] = self._own("README.md", kernels_count=len(self.m.kernels), calls_count=len(self.p.calls),
+                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
+        return files
+
+    def network(self):
+        """({file: text} of the interface, the calls and the kernels, the sources among them, the headers of the
+        runtime that they use)."""
         name, kernels = self.name, list(self.m.kernels.values())
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
@@ -215,27 +240,14 @@ class Folder:
                 f"kernels{self.suffix}", file=file, part=n, kernels=group, imports=imports_of(group),
                 **includes_of(uses, f"{name}_kernels.h", packed=packed_of(k.function for k in group)))
             sources.append(file)
-        files.update(self._runtime(used))
-        sources.append("ingot.c")
-        files.update(self._weights(sources))
-        data = f"{name}_selftest_data"
-        data_file = f"{data}.c" if self.m.weights == "array" else f"{data}.S"
-        files.update(self._blob(data, data, "inputs and outputs of the self-test",
-                                [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
-        headers = sorted(f for f in files if f.endswith(".h"))
-        files[f"{name}_example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
-        files[f"{name}_selftest.c"] = self._own("selftest.c")
-        extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
-        tools = self._tools(toolchain(self.m.target))
-        files.update(self._board(tools))
-        files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                      headers=headers, **tools)
-        files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
-            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(), selftest_source=data_file, extra_sources=extra, **tools)
-        files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
-                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
-        return files
+        return files, sources, used
+
+    def _selftest_data(self):
+        """The source with inputs and outputs of the self-test, and {file: content} of it and its blob."""
+        as_array, stem = self.m.weights == "array", f"{self.name}_selftest_data"
+        files = self._blob(stem, stem, "inputs and outputs of the self-test",
+                           [*self.m.test_inputs, *self.m.test_outputs], as_array)
+        return f"{stem}.{'c' if as_array else 'S'}", files
 
     def packaged(self):
         """The files of a package: see package_forms."""
@@ -264,14 +276,18 @@ class Folder:
         return [f"{self.name}.h", "ingot.h", *(["ingot_module.h"] if self.m.packed else [])]
 
     def _board(self, tools):
-        """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
+        """{file: text} of what programs without a system need besides: startup code and a linker script for a board,
+        or what runs them."""
+        if tools.get("engine"):
+            return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
         return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
-        return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
+        return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
@@ -279,7 +295,7 @@ class Folder:
         kernels, target = list(self.m.kernels.values()), self.m.target
         uses = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
         tools = toolchain(target)
         build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
@@ -312,13 +328,17 @@ class Folder:
         return self.expr.text(lower_dim(e), outer)
 
     def _render(self, template, **more):
-        return render(template, **self.context, **more)
+        return render(template, **{**self.context, **more})
 
     # ------------------------------------------------------------ weights and test data
 
+    def _stored(self):
+        """The arrays in the file of weights."""
+        return [w.data for w in self.p.weights]
+
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         if mode == "file":
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array", placed=True)
@@ -333,8 +353,8 @@ class Folder:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays), placed=placed)}
         data = Blob(arrays, self.m.target.byte_order)
-        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin", placed=placed,
-                                          large=len(data) > LARGE_BLOB),
+        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
+                                           placed=placed, large=len(data) > LARGE_BLOB, bytes=len(data)),
                 f"{stem}.bin": data}
 
     # ------------------------------------------------------------ context
@@ -355,7 +375,7 @@ class Folder:
         printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
             "single": self.single, "has_makefile": self.form is None or self.form.has_build_files,
-            "places_code": m.target.freestanding, "packed_functions": m.packed,
+            "each_target": False, "places_code": m.target.freestanding, "packed_functions": m.packed,
             "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs, "updates": any(t.updated for t in p.inputs),
             "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
@@ -374,7 +394,8 @@ class Folder:
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
-            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64),
+            "accuracy": m.accuracy, "weights": m.weights, "weights_symbol": self.weights_symbol or f"{self.name}_weights",
+            "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
             "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"),
@@ -453,6 +474,11 @@ class Folder:
         return f"(size_t)({' * '.join(sizes.text(lower_dim(e), MULTIPLICATIVE) for e in t.dims)})"
 
 
+def objects_of(sources):
+    """What make calls the objects of source files."""
+    return [source.rsplit(".", 1)[0] + ".o" for source in sources]
+
+
 FOLDERS = {"c": Folder}  # by the target's kind; modules that know others add theirs
 
 
@@ -502,6 +528,7 @@ def runtime_files(used):
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
     names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
+    names += ["ingot_dispatch.h"] if "ingot_dispatch.h" in used else []
     names += ["ingot_threads.h"] if "ingot_team.h" in used else []
     names += ["ingot_module.h"] if "ingot_module.h" in used else []
     return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}

@@ -1,12 +1,14 @@
 """The program: the trees of calls that init and run are, and where every tensor lives. What is printed as C."""
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
 
 from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
+from ..ir.pieces import pieces
 from ..ir.relax.control import dims_set_by, fields_of, loop_parts
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
@@ -75,6 +77,7 @@ class Program:
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
     scratch: int = 0
+    blob_bytes: int = 0  # of the file of weights, where it has those of other networks, too
 
     @property
     def once(self):
@@ -94,7 +97,45 @@ class Program:
 
     @property
     def weights_bytes(self):
-        return self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        own = self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        return self.blob_bytes or own
+
+
+def tensor_name(source, fallback, network, taken):
+    """The C name of an input or output of a network that the model calls `source`; it is added to `taken`."""
+    return new_name(identifier(source, fallback, most_letters(network)), taken, most_letters(network))
+
+
+def named(program, name):
+    """The program of a network called `name`, whose inputs and outputs are called as they would be there."""
+    taken = {*taken_names(name), *(d.name.lower() for d in program.dims)}
+    inputs, outputs = (
+        tuple(replace(t, name=tensor_name(t.source_name, fallback, name, taken)) for t in tensors)
+        for tensors, fallback in ((program.inputs, "input"), (program.outputs, "output")))
+    return replace(program, name=name, inputs=inputs, outputs=outputs)
+
+
+def sharing_weights(programs):
+    """(the programs with their weights in one blob, in which equal ones lie once; the weights of that blob)."""
+    places, blob, end, moved = {}, [], 0, []
+    for program in programs:
+        weights = []
+        for w in program.weights:
+            key = w.data.dtype.str, _digest(w.data)
+            if key not in places:
+                places[key] = end
+                blob.append(replace(w, offset=end))
+                end += _padded(w.data.nbytes)
+            weights.append(replace(w, offset=places[key]))
+        moved.append(tuple(weights))
+    return [replace(p, weights=w, blob_bytes=end) for p, w in zip(programs, moved)], tuple(blob)
+
+
+def _digest(array):
+    found = hashlib.sha256()
+    for part in pieces(array):
+        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+    return found.digest()
 
 
 def _padded(size):
@@ -197,7 +238,7 @@ class _Builder:
         found = []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            name = new_name(identifier(source, fallback, most_letters(self.name)), taken, most_letters(self.name))
+            name = tensor_name(source, fallback, self.name, taken)
             info = v.struct_info
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)

@@ -304,6 +304,8 @@ _SCALARS = Vector(1, 32, accumulators=20)
 # Their integers: gcc 12 keeps 4 sums of 2 channels beside what it multiplies in 13 registers, 8 where there are 31.
 _CORTEX, _RISCV = Vector(1, 13, accumulators=4), Vector(1, 29, accumulators=8)
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
+# Engines have as many registers as the processor below, at least 16.
+_WASM = {"threads": Threads(most=1), "freestanding": True}
 _ROWS = (
     _V2, _V3, _V4,
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
@@ -333,6 +335,8 @@ _ROWS = (
         ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
         ("cortex-m85", {"dsp", "mve"}))),
     _row("rv32imafc", vector=_SCALARS, integers=_RISCV, **_BOARD),
+    _row("wasm32", vector=Vector(1, 16, accumulators=9), costs=SCALAR, **_WASM),
+    _row("wasm32-simd128", isa={"simd128"}, vector=Vector(4, 16, accumulators=9), **_WASM),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 

@@ -30,7 +30,8 @@ typedef enum ingot_status {
     INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a module's function takes: ingot_error says which and why */
     INGOT_ERR_WORKSPACE = -10,  /* the workspace is missing, too small or misaligned */
     INGOT_ERR_ASSERT = -11,     /* an assertion of the program does not hold */
-    INGOT_ERR_DEVICE = -12      /* a device, or what drives it, refuses: NAME_device_error has its own code */
+    INGOT_ERR_DEVICE = -12,     /* a device, or what drives it, refuses: NAME_device_error has its own code */
+    INGOT_ERR_TARGET = -13      /* there is no code for this processor */
 } ingot_status;
 
 /* How the functions of ingot.c are declared: weak in ingot.c, static where a header holds them: --single-file. */

@@ -2,6 +2,15 @@
  *
  * [[ stamp ]]
  */
+#if defined(__wasm__)
+    .section .rodata.[[ symbol ]], "", @
+    .balign 64
+    .globl [[ symbol ]]
+    .type [[ symbol ]], @object
+[[ symbol ]]:
+    .incbin "[[ blob ]]"
+    .size [[ symbol ]], [[ bytes ]]
+#else
 [% if placed %]
 #if defined(INGOT_SECTION_WEIGHTS)
     .section INGOT_SECTION_WEIGHTS, "a", %progbits
@@ -30,3 +39,4 @@
     .balign 64
     .size [[ symbol ]], . - 0b
     .section .note.GNU-stack, "", %progbits
+#endif
