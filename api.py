@@ -56,7 +56,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     runs; here it is the same.
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
-    weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
+    weights: "incbin", "array", "file", "extern" or "stream"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     requantize: "float" scales sums of quantized tensors as onnxruntime does, bit by bit; "fixed" as CMSIS-NN, by an

@@ -149,9 +149,10 @@ def _add_options(sub):
                      "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
                      "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern", "stream"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: incbin, without a system array)")
+                     "program loads, memory of the caller's, or flash that a run reads by a function of the "
+                     "caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "

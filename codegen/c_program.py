@@ -15,7 +15,7 @@ from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
 from .memory_plan import HOST, scope_of
-from .tree import Call, Check, Copy, For, If, Launch, Let, Read, Seq, While, assigned, walk
+from .tree import Call, Check, Copy, For, If, Launch, Let, Read, Seq, Wait, While, assigned, walk
 from .verify_program import dtype_of, verify
 
 INDENT = " " * 4
@@ -137,6 +137,10 @@ class ProgramPrinter:
                         "needs")
 
     def _copy(self, copy, where):
+        if self.m.weights == "stream" and copy.src.kind == "weight":
+            to, size = self._argument(copy.dst, where), copy.bytes.value
+            return self._code(where, f"if (net->read(net->reader, {self.weights[copy.src.index]}, {to}, {size}) != 0) "
+                                     "return INGOT_ERR_WEIGHTS;")
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
         size = self.dim_text(copy.bytes)
         size = size if isinstance(copy.bytes, IntImm) else f"(size_t)({size})"
@@ -156,6 +160,9 @@ class ProgramPrinter:
 
     def _check(self, check, where):
         return self._code(where, f"if (!({self.dim_text(check.cond)})) return INGOT_ERR_DIM;")
+
+    def _wait(self, wait, where):
+        return self._code(where, "if (net->read(net->reader, 0, NULL, 0) != 0) return INGOT_ERR_WEIGHTS;")
 
     def _element(self, let, where):
         """The first element of what a Let reads, as the Let's type."""
@@ -265,7 +272,7 @@ class ProgramPrinter:
 ProgramPrinter.PRINTERS = {
     Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy, Let: ProgramPrinter._let,
     If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for, Seq: ProgramPrinter._seq,
-    Check: ProgramPrinter._check}
+    Check: ProgramPrinter._check, Wait: ProgramPrinter._wait}
 
 
 def _is_region(node):

@@ -100,6 +100,8 @@ class Options:
         memories = check_memories(memory)
         if memories and threads != "none":
             raise ValueError('several memories are for programs of one thread: give threads="none" (--threads none)')
+        if weights == "stream" and (threads != "none" or target.kind != "c"):
+            raise ValueError('weights="stream" is for programs of one thread on CPUs: give threads="none" (--threads none)')
         algorithms = {} if algorithms is None else algorithms
         accuracy = _accuracy(accuracy, exact)
         check_algorithms(algorithms, accuracy)
@@ -252,8 +254,8 @@ def compile_module(mod, options, source_hash=None):
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
-    if options[0].memories:
-        raise ValueError("several memories are of one target: compile for each of them alone")
+    if options[0].memories or options[0].weights == "stream":
+        raise ValueError("several memories and weights=\"stream\" are of one target: compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
@@ -276,7 +278,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
     taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
-    program = build_program(lowered, name, budget, taken, run_checks(mod), devices, _memories(options, lowered))
+    program = build_program(lowered, name, budget, taken, run_checks(mod), devices, _memories(options, lowered),
+                            options.weights == "stream")
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))

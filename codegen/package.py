@@ -37,7 +37,7 @@ from .tree import assigned
 from .words import segments
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
-WEIGHTS = ("incbin", "array", "file", "extern")
+WEIGHTS = ("incbin", "array", "file", "extern", "stream")
 ARENA_ALIGN = 64
 MOST_ARRAY_BYTES = 1 << 30  # of weights that C has as numbers, which take a compiler's memory many times over
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
@@ -126,7 +126,7 @@ class CompiledModel:
     @property
     def header_bytes(self):
         """Bytes of an instance, at the beginning of the arena."""
-        return header_bytes(max(len(self.memories) - 1, 0))
+        return header_bytes(max(len(self.memories) - 1, 0) + 2 * (self.weights == "stream"))
 
     @property
     def further_memories(self):
@@ -156,7 +156,7 @@ class CompiledModel:
 
     def files(self, single_file=False, package=None):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
-        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern".
+        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file", "extern" or "stream".
         package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
         folder = FOLDERS[str(self.target.kind)]
         arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
@@ -339,7 +339,7 @@ class Folder:
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
         arrays = self._stored()
-        if mode == "file":
+        if mode in ("file", "stream"):
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array", placed=True)
         if mode != "extern":

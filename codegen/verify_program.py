@@ -6,14 +6,14 @@ from ..ir.expr import IntImm, const, free_vars
 from ..ir.node import structural_equal
 from .lives import upper_bound, upper_bounds
 from .memory_plan import HOST, scope_of
-from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While,
+from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, Wait, While,
                    assigned, calls_of, children, is_leaf, operands_of, walk)
 
 # Operand kinds that nothing writes.
 GIVEN = ("input", "weight")
 # leaf class -> the memory that all its operands must lie in, or None
 MEMORIES = {Call: lambda n: HOST, Launch: lambda n: n.memory, Copy: lambda n: None, Let: lambda n: HOST,
-            Check: lambda n: HOST}
+            Check: lambda n: HOST, Wait: lambda n: HOST}
 
 
 def verify(program):

@@ -46,6 +46,10 @@ struct [[ name ]] {
 [% for m in further %]
     unsigned char *[[ m.name ]];
 [% endfor %]
+[% if weights == "stream" %]
+    ingot_read read;              /* reads weights, with its user's pointer */
+    void *reader;
+[% endif %]
     unsigned char *scratch;       /* after them, memory of each thread's own */
     int32_t threads;              /* how many threads that is for */
 #if defined(INGOT_PROFILE)
@@ -103,7 +107,11 @@ uint32_t abi, size_t info_bytes)
     *net = [[ arena ]];
     (*net)->magic = [[ upper ]]_MAGIC;
     (*net)->arena_bytes = [[ arena ]]_bytes;
-    (*net)->weights = [[ "NULL" if weights == "file" else weights_symbol ]];
+    (*net)->weights = [[ "NULL" if weights in ("file", "stream") else weights_symbol ]];
+[% if weights == "stream" %]
+    (*net)->read = NULL;
+    (*net)->reader = NULL;
+[% endif %]
     (*net)->memory = (unsigned char *)[[ arena ]] + [[ upper ]]_HEADER_BYTES;
 [% for m in further %]
     (*net)->[[ m.name ]] = [[ m.name ]];
@@ -140,6 +148,17 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
     if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
     if (bytes != [[ upper ]]_WEIGHTS_BYTES || (uintptr_t)weights % 64u != 0) return INGOT_ERR_WEIGHTS;
     net->weights = weights;
+    return INGOT_OK;
+}
+[% endif %]
+[% if weights == "stream" %]
+
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user)
+{
+    if (net == NULL || read == NULL) return INGOT_ERR_NULL;
+    if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+    net->read = read;
+    net->reader = user;
     return INGOT_OK;
 }
 [% endif %]
@@ -219,6 +238,9 @@ static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from
 [% endblock %]
 [% if weights == "file" %]
     if (net->weights == NULL) return INGOT_ERR_WEIGHTS;
+[% endif %]
+[% if weights == "stream" %]
+    if (net->read == NULL) return INGOT_ERR_WEIGHTS;
 [% endif %]
 [% for d in dims %]
     if ([[ d ]] < [[ least_dims[d] ]] || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;

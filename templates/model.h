@@ -105,6 +105,12 @@ static inline ingot_status [[ name ]]_init([[ name ]] **net, void *[[ arena ]], 
 [[ m.name ]], [[ m.name ]]_bytes, [% endfor %]
 INGOT_ABI, sizeof(ingot_model_info));
 }
+[% if weights == "stream" %]
+
+/* Read weights by `read`, to which `user` is passed: each call's into the arena, while the call before it computes.
+ * Returns INGOT_OK, INGOT_ERR_NULL or INGOT_ERR_STATE. */
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user);
+[% endif %]
 [% if weights == "file" %]
 
 /* Use `weights`: the contents of [[ name ]]_weights.bin, read or mapped by the caller, 64-byte aligned, kept as long as
@@ -129,7 +135,7 @@ extern const char *const [[ name ]]_call_names[];
  * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines.
 [% endfor %]
  * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
- * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
+ * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "INGOT_ERR_WEIGHTS (no reader, or it failed), " if weights == "stream" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
 [% endblock %]
 [[ run_signature ]];
 
