@@ -29,6 +29,7 @@ from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
 from .program import WEIGHT_ALIGN, Program
 from .render import render
+from .sbom import bill_of_materials
 from .target import Target
 from .toolchains import toolchain
 from .tree import assigned
@@ -64,6 +65,7 @@ class CompiledModel:
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
     no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
     stack: bytes that a run takes of each thread's at most; dtype: what a float32 model is computed in.
+    options: other options that it was compiled with, as pairs of a name and its value.
     """
 
     program: Program
@@ -86,6 +88,7 @@ class CompiledModel:
     accuracy: str = FLOAT32
     dim_checks: tuple = ()
     dtype: str = "float32"
+    options: tuple = ()
 
     @property
     def name(self):
@@ -133,10 +136,17 @@ class CompiledModel:
         most = min(threads, self.most_threads) if self.has_team else 1
         return max(most - self.arena_threads, 0) * self.program.scratch
 
-    def files(self, single_file=False, package=None):
+    def files(self, single_file=False, package=None, sbom=False):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
         all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern".
-        package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
+        package: the name of a row of package_forms. sbom: with NAME.spdx.json, which packages have, too. Raises
+        ValueError for what one of these is not made of."""
+        files = self._files(single_file, package)
+        if sbom or package is not None:
+            files[f"{self.name}.spdx.json"] = bill_of_materials(self, package_version(self.version), files)
+        return files
+
+    def _files(self, single_file, package):
         folder = FOLDERS[str(self.target.kind)]
         arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
         if package is not None:
@@ -144,10 +154,10 @@ class CompiledModel:
             return folder(arrays if form.as_arrays else self, form=form).packaged()
         return folder(arrays, single=True).single_file() if single_file else folder(self).files()
 
-    def write(self, folder, single_file=False, package=None):
-        """Write the folder, which must not exist or be empty; single_file and package: see files. Raises PackageError,
+    def write(self, folder, single_file=False, package=None, sbom=False):
+        """Write the folder, which must not exist or be empty; the other arguments: see files. Raises PackageError,
         leaving nothing behind."""
-        write_folder(folder, self.files(single_file, package))
+        write_folder(folder, self.files(single_file, package, sbom))
 
 
 class Folder:
@@ -211,7 +221,8 @@ class Folder:
                                       headers=headers, **tools)
         files["CMakeLists.txt"] = self._own(
             "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
-            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(), selftest_source=data_file, extra_sources=extra, **tools)
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            selftest_source=data_file, extra_sources=extra, **tools)
         files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
                                        promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
@@ -252,7 +263,8 @@ class Folder:
         """What the build files read of a Toolchain."""
         return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
-                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
+                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags),
+                "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
