@@ -15,14 +15,15 @@ FILE_TYPES = {"c": "SOURCE", "h": "SOURCE", "S": "SOURCE", "ino": "SOURCE", "py"
 NETWORK, MODEL, INGOT = (f"SPDXRef-Package-{what}" for what in ("network", "model", "ingot"))
 
 
-def bill_of_materials(model, version, files):
+def bill_of_materials(model, version, files, name=None, target=None):
     """The text of NAME.spdx.json for `files`, {path: text, bytes or what gives these by pieces()}, of a CompiledModel.
-    version: that of the network's package."""
+    version: that of the network's package; name, target: the network's, where they are not the model's."""
+    name, target = name or model.name, target or model.target.name
     listed = [_file(n, path, content) for n, (path, content) in enumerate(sorted(files.items()))]
     sums = sorted(f["checksums"][0]["checksumValue"] for f in listed)
-    options = ", ".join(f"{name}={value}" for name, value in _options(model))
+    options = ", ".join(f"{option}={value}" for option, value in _options(model, target))
     digest = hashlib.sha256("\n".join([model.model_hash, options, *sums]).encode()).hexdigest()
-    network = _package(NETWORK, model.name, version, "LIBRARY", UNKNOWN, filesAnalyzed=True, comment=f"Cast by Ingot "
+    network = _package(NETWORK, name, version, "LIBRARY", UNKNOWN, filesAnalyzed=True, comment=f"Cast by Ingot "
                        f"with {options}. Its licence is for the owner of the model to say; files of Ingot's runtime "
                        f"are {LICENSE}.",
                        packageVerificationCode={"packageVerificationCodeValue": _sha1("".join(sums))},
@@ -33,8 +34,8 @@ def bill_of_materials(model, version, files):
     related = [("SPDXRef-DOCUMENT", "DESCRIBES", NETWORK), (NETWORK, "GENERATED_FROM", MODEL),
                (INGOT, "BUILD_TOOL_OF", NETWORK), *((NETWORK, "CONTAINS", f["SPDXID"]) for f in listed)]
     return json.dumps({
-        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": model.name,
-        "documentNamespace": f"https://spdx.org/spdxdocs/ingot-{model.name}-{digest[:32]}",
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": name,
+        "documentNamespace": f"https://spdx.org/spdxdocs/ingot-{name}-{digest[:32]}",
         "creationInfo": {"created": _created(), "creators": [f"Tool: ingot-{model.version}"],
                          "comment": "The time is that of SOURCE_DATE_EPOCH, or else the start of 1970."},
         "packages": [network, origin, tool], "files": listed,
@@ -72,9 +73,9 @@ def _sha1(text):
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _options(model):
+def _options(model, target):
     """What it was cast with, as far as it says what the C is: [(option, value)]."""
-    return [("target", model.target.name), ("threads", model.threads), ("weights", model.weights),
+    return [("target", target), ("threads", model.threads), ("weights", model.weights),
             ("byte-order", model.target.byte_order), ("accuracy", model.accuracy), ("dtype", model.dtype),
             *model.options]
 

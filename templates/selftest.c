@@ -48,7 +48,9 @@ static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, con
 [% endif %]
 [% block helpers %]
 [% endblock %]
+[% block main %]
 int main(void)
+[% endblock %]
 {
 [% if dims %]
     enum { [[ dim_enum ]] };
@@ -116,3 +118,5 @@ int main(void)
 [% endblock %]
     return bad;
 }
+[% block end %]
+[% endblock %]

@@ -90,7 +90,7 @@ def sizes_of(model):
     for name, kernel in model.kernels.items():
         widths = [re.sub(r"const |__restrict__ ", "", p).partition("*")[0].strip()
                   for p in _until_closed(kernel.signature.partition(f"{name}(")[2]).split(",")]
-        sizes[name] = [None if span is None else f"({_in_c(span)}) * sizeof({width})"
+        sizes[name] = [None if span is None or "tensor_map" in width else f"({_in_c(span)}) * sizeof({width})"
                        for span, width in zip(kernel.spans, widths)]
     return sizes
 
@@ -306,11 +306,12 @@ import numpy as np
 library, work = ctypes.CDLL(sys.argv[1]), sys.argv[2]
 library.cudaGetErrorString.restype = ctypes.c_char_p
 TO_DEVICE, TO_HOST = 1, 2
-TYPES = {"uint8": 0, "int8": 0, "uint16": 1, "float16": 6, "float32": 7}
+TYPES = {"uint8": 0, "int8": 0, "uint16": 1, "float16": 6, "bfloat16": 9, "float32": 7}
 
 def encoded(at, matrix, box, swizzle):
     made = ctypes.create_string_buffer(128)
     longs, ints = (lambda *v: (ctypes.c_uint64 * len(v))(*v)), (lambda *v: (ctypes.c_uint32 * len(v))(*v))
+    matrix = matrix.reshape(-1, matrix.shape[-1])
     code = library.cuTensorMapEncodeTiled(
         made, TYPES[matrix.dtype.name], 2, at, longs(*matrix.shape[::-1]), longs(matrix.strides[0]), ints(*box[::-1]),
         ints(1, 1), 0, (swizzle // 16).bit_length() - 1 if swizzle else 0, 0, 0)
