@@ -15,6 +15,7 @@ from .output_folder import write_folder
 from .package import ARENA_ALIGN, INT_MAX, CompiledModel, Folder, objects_of, package_version, runtime_files
 from .c_program import wrap_call
 from .program import header_bytes, named, sharing_weights
+from .sbom import bill_of_materials
 from .target import Target, TargetError
 from .toolchains import COMMON, toolchain
 
@@ -90,15 +91,23 @@ class DispatchedModel:
         """Their names, the best first."""
         return BETWEEN.join(m.target.name for m in self.models)
 
-    def files(self, single_file=False):
-        """{file name: text or Blob} of the whole folder."""
+    def files(self, single_file=False, package=None, sbom=False):
+        """{file name: text or Blob} of the whole folder, as CompiledModel.files gives them. Raises ValueError for a
+        single file and for a package."""
         if single_file:
             raise ValueError("a single file is compiled with the flags of one target: name one, or write a folder")
-        return _DispatchFolder(self).files()
+        if package is not None:
+            raise ValueError(f"{package} builds a package with the flags of one target: name one, or leave out package")
+        files = _DispatchFolder(self).files()
+        if sbom:
+            best = self.models[0]
+            files[f"{self.name}.spdx.json"] = bill_of_materials(best, package_version(best.version), files, self.name,
+                                                                self.target)
+        return files
 
-    def write(self, folder, single_file=False):
+    def write(self, folder, single_file=False, package=None, sbom=False):
         """Write the folder, as CompiledModel.write does."""
-        write_folder(folder, self.files(single_file))
+        write_folder(folder, self.files(single_file, package, sbom))
 
 
 class _OneTarget(Folder):
