@@ -185,6 +185,7 @@ TOOLCHAINS = {row.name: row for row in (
     *_BOARDS,
     _wasm("wasm32", "-DINGOT_SIMD_SCALAR"),
     _wasm("wasm32-simd128", "-msimd128"),
+    Toolchain("c-simd", "any", COMMON, gcc_cflags=_V3.gcc_cflags),
     Toolchain("c", "any", (*COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),
