@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx import TensorProto, numpy_helper
 
+from .codegen.c_names import PROGRAMS
 from .codegen.compile import STAGES, Options, assemble, compile_for_each, compile_module, lower, printed_functions
 from .codegen.describe import error_bounds
 from .codegen.dispatch import targets_of
@@ -44,7 +45,8 @@ def _is_program(model):
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float"):
+            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
+            ram_limit=None, flash_limit=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
@@ -74,6 +76,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     has units for additions; "winogradM_split_integer" and "winogradM_inner_product".
     schedules: {"conv1": trace or plan} overrides the schedules of kernels; see recorded_schedules and recorded_plans.
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
+    ram_limit: bytes that arena, stack, inputs and outputs may take; flash_limit: bytes of weights as they are stored.
+    Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
@@ -81,7 +85,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     if _is_program(model):
         return build(model, target=target)
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                                  accuracy, byte_order, dtype, requantize) for t in targets_of(target))
+                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit)
+                    for t in targets_of(target))
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
@@ -174,7 +179,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME
+                         and not PROGRAMS.fullmatch(Path(name).stem) and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)
@@ -259,8 +265,7 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c",
-            "selftest_data.c")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h")
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,9 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
+    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+                     "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
     sub.add_argument("--save", metavar="DIR", help="write every output to DIR/NAME.npy")
@@ -168,9 +171,14 @@ def _add_options(sub):
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage plans or traces prints them; default: by rules")
-    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
+    sub.add_argument("--stack-limit", type=_bytes, metavar="BYTES",
                      help="of stack, that a run may take of each "
-                     "thread (default: 16384, for the target c and microcontrollers 2048)")
+                     "thread, as all BYTES with K, M or G behind (default: 16K, for the target c and microcontrollers "
+                     "2K)")
+    sub.add_argument("--ram-limit", type=_bytes, metavar="BYTES", help="of RAM, that arena, stack, inputs and outputs "
+                     "may take together: without what needs more, or an error with the least and the layer that sets it")
+    sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
+                     "take, beside the code, which is not counted: without larger, faster forms, or an error")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -235,6 +243,14 @@ def _input(text):
     return name, file
 
 
+def _bytes(text):
+    from .codegen.limits import bytes_of
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _positive(kind):
     def parse(text):
         value = kind(text)
@@ -252,12 +268,16 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
+    from .codegen.package_forms import FORMS
+    if args.package is not None and args.package not in FORMS:
+        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    how = f"{library.name}.c says how to build it" if args.single_file else f"build it with make -C {folder}"
+    how = (f"{library.name}.c says how to build it" if args.single_file else
+           f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")
     console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; {how}",
                   highlight=False, markup=False, soft_wrap=True)
 
@@ -391,7 +411,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 
 

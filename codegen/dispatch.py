@@ -12,7 +12,8 @@ from .c_names import MOST_NETWORK
 from .c_types import identifier
 from .kernels import bounds_of
 from .output_folder import write_folder
-from .package import ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, runtime_files
+from .package import (ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, package_version,
+                      runtime_files)
 from .c_program import wrap_call
 from .program import named, sharing_weights
 from .target import Target, TargetError
@@ -105,7 +106,7 @@ class _OneTarget(Folder):
     """The files of one target's network, which the folder's file of weights serves, too."""
 
     def __init__(self, model, network):
-        self.parts, self.weights_symbol = f"{model.name}_", f"{network}_weights"
+        self.weights_symbol = f"{network}_weights"
         super().__init__(model)
 
 
@@ -139,12 +140,14 @@ class _DispatchFolder(Folder):
         files.update(data)
         tools = {"cc": "cc", "cflags": " ".join(COMMON)}
         extra = f" {self.name}_weights.S" if self.m.weights == "extern" else ""
-        files["example.c"] = self._render("example.c", board=None)
-        files["selftest.c"] = self._own("selftest.c", each_target=True)
+        files[f"{self.name}_example.c"] = self._render("example.c", board=None)
+        files[f"{self.name}_selftest.c"] = self._own("selftest.c", each_target=True)
         files["Makefile"] = self._own("Makefile", objects=objects_of(sources), **tools,
                                       headers=sorted(f for f in files if f.endswith(".h")))
-        files["CMakeLists.txt"] = self._own("CMakeLists.txt", sources=sources, selftest_source=data_file,
-                                            extra_sources=extra, **tools)
+        files["CMakeLists.txt"] = self._own(
+            "CMakeLists.txt", sources=sources, package_version=package_version(best.version),
+            languages="C" if best.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            selftest_source=data_file, extra_sources=extra, **tools)
         files["README.md"] = self._own("README.md", promise=PROMISES[self.m.accuracy],
                                        bounds=bounds_of({k: v for f in self.each for k, v in f.m.kernels.items()}))
         return files

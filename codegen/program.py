@@ -19,6 +19,7 @@ from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
+from .overwriting import overwritten, root
 from .team import has_parallel_loop
 from .tree import Call, Check, Copy, For, If, Launch, Let, Operand, Read, Seq, While, assigned, calls_of
 
@@ -151,6 +152,7 @@ class _Builder:
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
         self.scratch = 0
+        self.overwrites = {}  # owner -> the earlier owner in whose place it lies
 
     def _enter(self, name):
         """Go on with the bindings of a function, "main" or a body."""
@@ -168,6 +170,7 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
+        self.overwrites = {} if self.dims else overwritten(self.mod, self.memory, self._in_order(), self.where)
         calls = self._steps()
         plan = place_buffers(self.buffers, Seq(tuple(calls)), budget=budget)
         if not all(isinstance(c, Call) for c in calls):
@@ -239,11 +242,12 @@ class _Builder:
         """The operand that a call reads or writes at a Place; stored: the form in which it reads a constant."""
         if stored:
             return self._weight(self.memory.values[place.owner][0], stored)
-        if place.owner not in self.where:
-            value, info = self.memory.values[place.owner]
-            self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
+        owner = root(place.owner, self.overwrites)
+        if owner not in self.where:
+            value, info = self.memory.values[owner]
+            self.where[owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
                 value.name, info.dtype, info.shape)
-        return _further(self.where[place.owner], place.offset)
+        return _further(self.where[owner], place.offset)
 
     def _weight(self, constant, stored=""):
         key = id(constant.data), stored

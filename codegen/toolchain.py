@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from .c_names import PROGRAMS
 from .nvcc import INSTALL, find_nvcc, gencode
 from .object_cache import ObjectCache, content_key
 from .render import TEMPLATES
@@ -283,7 +284,6 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
 
 # Assembler sources carry no note about the stack, so the linker is told that none of them needs it executable.
 _LINK_FLAGS = ("-Wl,-z,noexecstack",)
-_PROGRAMS = ("example", "selftest", "selftest_data")
 
 
 def source_files(sources):
@@ -291,7 +291,7 @@ def source_files(sources):
     if isinstance(sources, (str, Path)):
         folder = Path(sources)
         sources = [path for path in folder.iterdir()
-                   if path.suffix in (".c", ".cu", ".S") and path.stem not in _PROGRAMS]
+                   if path.suffix in (".c", ".cu", ".S") and not PROGRAMS.fullmatch(path.stem)]
         if not sources:
             raise ToolchainError(f"no C sources in {folder}")
     files = [Path(source).resolve() for source in sources]

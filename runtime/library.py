@@ -200,10 +200,11 @@ class CompiledLibrary:
 
     # ---- building -------------------------------------------------------------------------------------------------
 
-    def export(self, folder, single_file=False):
+    def export(self, folder, single_file=False, package=None):
         """Write the folder of C; it must not exist, or be empty. single_file: only NAME.c, which holds the kernels, the
-        weights and the runtime, and NAME.h. Returns its Path."""
-        self.model.write(folder, single_file)
+        weights and the runtime, and NAME.h. package: as "zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack" or
+        "conan" take it in (docs/packages.md). Returns its Path."""
+        self.model.write(folder, single_file, package)
         return Path(folder)
 
     def build(self):

@@ -11,6 +11,11 @@
     .incbin "[[ blob ]]"
     .size [[ symbol ]], [[ bytes ]]
 #else
+[% if placed %]
+#if defined(INGOT_SECTION_WEIGHTS)
+    .section INGOT_SECTION_WEIGHTS, "a", %progbits
+#else
+[% endif %]
 [% if large %]
 #if defined(__x86_64__) && defined(__clang__) && __clang_major__ < 17 /* whose assembler has no flag "l" */
     .section .lrodata, "a", @progbits
@@ -21,6 +26,9 @@
 #endif
 [% else %]
     .section .rodata
+[% endif %]
+[% if placed %]
+#endif
 [% endif %]
     .balign 64
     .globl [[ symbol ]]

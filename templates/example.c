@@ -1,4 +1,4 @@
-/* example.c: one inference with [[ name ]].
+/* [[ name ]]_example.c: one inference with [[ name ]].
  *
  *   ./example                        on made-up inputs
  *   ./example [[ inputs|map(attribute="name")|join(".bin ") ]].bin [[ outputs|map(attribute="name")|join(".bin ") ]].bin

@@ -48,7 +48,7 @@ def test_what_is_computed_is_seen():
         first = library(x)
         expected = ingot.compile(conv_net(), target="c", threads="none")(x)
         np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
-        source = library._file("kernels_0.c")
+        source = library._file(f"{model.name}_kernels_0.c")
         source.write_text(source.read_text().replace("0.0f", "1.0f"))
         library._make()
         assert not np.allclose(library(x), first, atol=1e-4)
