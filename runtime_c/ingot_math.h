@@ -169,7 +169,8 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED(n, zero, least, most) ((least) < 0 ? __ssat(__qadd(n, zero), 8) : (int)__usat(__qadd(n, zero), 8))
+#define INGOT_SATURATED(n, zero, least, most) /* __ssat of gcc's header is a macro that warns */                       \
+    ((least) < 0 ? (int32_t)__builtin_arm_ssat(__qadd(n, zero), 8) : (int32_t)__builtin_arm_usat(__qadd(n, zero), 8))
 #else
 #define INGOT_SATURATED(n, zero, least, most)                                                                          \
     ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
