@@ -58,7 +58,7 @@ def test_neighbours_of_a_thread(kind, lanes, options):
     func = window(kind, **options)
     sch = Schedule(func)
     match = RULES["points"](sch, GPU)
-    plan = next(p for p in match.kernel.candidates(GPU) if (p.algorithm, p.block) == ("neighbours", lanes))
+    plan = next(p for p in match.kernel.candidates(GPU) if (p.algorithm, p.turn) == ("neighbours", lanes))
     match.apply(plan, GPU)
     built = tvm.build(sch.mod, "cuda")
     dtype = options.get("dtype", "float32")

@@ -35,7 +35,7 @@ class Points(Kernel):
         yield Plan(self.rule, "whole")
         for lanes in NEIGHBOURS:
             if self.row % lanes == 0 and self.terms * lanes <= MOST_COPIES:
-                yield Plan(self.rule, "neighbours", block=lanes)
+                yield Plan(self.rule, "neighbours", turn=lanes)
         for columns in COLUMNS:
             for parts in (4, 8, 16, 32, 64):
                 if self.terms >= 4 * parts and columns * parts <= target.launch.max_threads:
@@ -43,7 +43,7 @@ class Points(Kernel):
 
     def cost(self, plan, target):
         if plan.algorithm == "neighbours":
-            return self._of_neighbours(plan.block, target)
+            return self._of_neighbours(plan.turn, target)
         parts, columns = plan.parts or 1, plan.block or THREADS
         joined = (parts > 1) * (parts * target.cost("gpu.shuffle") + 2 * target.cost("gpu.barrier"))
         steps = -(-self.terms // parts) * target.cost("gpu.load") + joined
@@ -93,7 +93,7 @@ def _apply(sch, output, plan, target):
         sch.reorder(*order)
     own = None
     if plan.algorithm == "neighbours":
-        order[-1], own = sch.split(order[-1], [None, plan.block])
+        order[-1], own = sch.split(order[-1], [None, plan.turn])
     stages = move_stages(sch, output, order[len(shared) - 1])
     if own is not None:
         bind_flat(sch, order, THREADS)
