@@ -1,12 +1,15 @@
 """The program: the trees of calls that init and run are, and where every tensor lives. What is printed as C."""
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
+from ..ir.dtype import DataType
 from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
+from ..ir.pieces import pieces
 from ..ir.relax.control import dims_set_by, fields_of, loop_parts
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
@@ -17,10 +20,21 @@ from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
+from .memories import planned
+from .overwriting import overwritten, root
+from .streaming import with_reads
 from .team import has_parallel_loop
 from .tree import Call, Check, Copy, For, If, Launch, Let, Operand, Read, Seq, While, assigned, calls_of
 
 WEIGHT_ALIGN = 64
+HEADER_BYTES = 64  # of the instance, at the beginning of the arena
+
+
+def header_bytes(pointers=0):
+    """Bytes of an instance that holds so many pointers more than all do."""
+    return HEADER_BYTES + _padded(8 * pointers)
+
+
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
 
 
@@ -65,6 +79,7 @@ class Program:
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
     scratch: int = 0
+    blob_bytes: int = 0  # of the file of weights, where it has those of other networks, too
 
     @property
     def once(self):
@@ -84,18 +99,57 @@ class Program:
 
     @property
     def weights_bytes(self):
-        return self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        own = self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        return self.blob_bytes or own
+
+
+def tensor_name(source, fallback, network, taken):
+    """The C name of an input or output of a network that the model calls `source`; it is added to `taken`."""
+    return new_name(identifier(source, fallback, most_letters(network)), taken, most_letters(network))
+
+
+def named(program, name):
+    """The program of a network called `name`, whose inputs and outputs are called as they would be there."""
+    taken = {*taken_names(name), *(d.name.lower() for d in program.dims)}
+    inputs, outputs = (
+        tuple(replace(t, name=tensor_name(t.source_name, fallback, name, taken)) for t in tensors)
+        for tensors, fallback in ((program.inputs, "input"), (program.outputs, "output")))
+    return replace(program, name=name, inputs=inputs, outputs=outputs)
+
+
+def sharing_weights(programs):
+    """(the programs with their weights in one blob, in which equal ones lie once; the weights of that blob)."""
+    places, blob, end, moved = {}, [], 0, []
+    for program in programs:
+        weights = []
+        for w in program.weights:
+            key = w.data.dtype.str, _digest(w.data)
+            if key not in places:
+                places[key] = end
+                blob.append(replace(w, offset=end))
+                end += _padded(w.data.nbytes)
+            weights.append(replace(w, offset=places[key]))
+        moved.append(tuple(weights))
+    return [replace(p, weights=w, blob_bytes=end) for p, w in zip(programs, moved)], tuple(blob)
+
+
+def _digest(array):
+    found = hashlib.sha256()
+    for part in pieces(array):
+        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+    return found.digest()
 
 
 def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None):
+def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None, memories=(), stream=False):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). budget: that
     of its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
-    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}."""
-    return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget)
+    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}; memories: ((name,
+    bytes), ...) that the arena is spread over; stream: whether runs read weights into the arena."""
+    return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget, memories, stream)
 
 
 class _Builder:
@@ -110,6 +164,7 @@ class _Builder:
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
         self.scratch = 0
+        self.overwrites = {}  # owner -> the earlier owner in whose place it lies
 
     def _enter(self, name):
         """Go on with the bindings of a function, "main" or a body."""
@@ -117,7 +172,7 @@ class _Builder:
         self.memory = Memory(func)
         self.around = {id(b.value.args[0]) for b in func.bindings if getattr(b.value, "op", "") == "memory.inlay"}
 
-    def build(self, budget):
+    def build(self, budget, memories=(), stream=False):
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
@@ -127,8 +182,14 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
+        self.overwrites = {} if self.dims else overwritten(self.mod, self.memory, self._in_order(), self.where)
         calls = self._steps()
-        plan = place_buffers(self.buffers, Seq(tuple(calls)), budget=budget)
+        if stream:
+            calls = with_reads(calls, self.weights, lambda name, data: self._allocate(
+                name, DataType(data.dtype.name), tuple(const(d, "int64") for d in data.shape)))
+        run = Seq(tuple(calls))
+        plan = place_buffers(self.buffers, run, budget=budget, plan=partial(
+            planned, run=run, memories=memories, beside=header_bytes(len(memories) - 1 + 2 * stream) + self.scratch) if memories else None)
         if not all(isinstance(c, Call) for c in calls):
             return Program(self.name, inputs, outputs, self.dims, Seq(), Seq(tuple(calls)), tuple(self.weights), plan,
                            tuple(self.dtypes), self.scratch)
@@ -182,7 +243,7 @@ class _Builder:
         found = []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            name = new_name(identifier(source, fallback, most_letters(self.name)), taken, most_letters(self.name))
+            name = tensor_name(source, fallback, self.name, taken)
             info = v.struct_info
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)
@@ -198,11 +259,12 @@ class _Builder:
         """The operand that a call reads or writes at a Place; stored: the form in which it reads a constant."""
         if stored:
             return self._weight(self.memory.values[place.owner][0], stored)
-        if place.owner not in self.where:
-            value, info = self.memory.values[place.owner]
-            self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
+        owner = root(place.owner, self.overwrites)
+        if owner not in self.where:
+            value, info = self.memory.values[owner]
+            self.where[owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
                 value.name, info.dtype, info.shape)
-        return _further(self.where[place.owner], place.offset)
+        return _further(self.where[owner], place.offset)
 
     def _weight(self, constant, stored=""):
         key = id(constant.data), stored

@@ -5,7 +5,7 @@ from .expr import Range as _Range
 from .module import BaseFunc, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, save_json, structural_equal, structural_hash  # noqa: F401
 from .transform import instrument  # noqa: F401
-from .vdevice import VDevice  # noqa: F401
+from .vdevice import DummyGlobalInfo, VDevice  # noqa: F401
 from . import topi, transform  # noqa: F401
 
 

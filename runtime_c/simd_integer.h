@@ -9,11 +9,14 @@
  *   T_min  T_max (a, b)
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
+ *   i32x4_load_bytes(p)                        the words of 16 bytes
+ *   i32x4_dot_u8s8_lane(a, l, b, c), ...       the same with the word that is lane l of a, for all lanes
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
+ *   T_nearest_f32(x)                           the nearest one, ties to even, where it fits
  *   F_from_i32(a)                              the nearest float
  */
 #ifndef INGOT_SIMD_INTEGER_H
@@ -116,6 +119,7 @@ typedef struct {
         for (int l = 0; l < L; ++l) r.v[l] = ingot_f32_to_i32(lanes[l]);                                               \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x) { return T##_from_f32(F##_round(x)); }                                         \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         float lanes[L];                                                                                                \
@@ -163,6 +167,13 @@ typedef struct {
         r.hi = H##_from_f32(x.hi);                                                                                     \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x)                                                                                \
+    {                                                                                                                  \
+        T r;                                                                                                           \
+        r.lo = H##_nearest_f32(x.lo);                                                                                  \
+        r.hi = H##_nearest_f32(x.hi);                                                                                  \
+        return r;                                                                                                      \
+    }                                                                                                                  \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         F r;                                                                                                           \
@@ -187,6 +198,7 @@ typedef struct {
     INGOT_INLINE T T##_low_u8(T a) { return width##_and_##si(a, width##_set1_epi32(255)); }                            \
     INGOT_INLINE T T##_low_i16(T a) { return width##_srai_epi32(width##_slli_epi32(a, 16), 16); }                      \
     INGOT_INLINE T T##_from_f32(F x) { return width##_cvttps_epi32(x); }                                               \
+    INGOT_INLINE T T##_nearest_f32(F x) { return width##_cvtps_epi32(x); }                                             \
     INGOT_INLINE F F##_from_i32(T a) { return width##_cvtepi32_##fp(a); }
 
 /* An instruction takes bytes without a sign and bytes with one. Bytes with a sign are 128 less than the same with the
@@ -378,6 +390,7 @@ INGOT_INLINE i32x4 i32x4_low_i8(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 24)
 INGOT_INLINE i32x4 i32x4_low_u8(i32x4 a) { return vandq_s32(a, vdupq_n_s32(255)); }
 INGOT_INLINE i32x4 i32x4_low_i16(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 16), 16); }
 INGOT_INLINE f32x4 f32x4_from_i32(i32x4 a) { return vcvtq_f32_s32(a); }
+INGOT_INLINE i32x4 i32x4_nearest_f32(f32x4 x) { return vcvtnq_s32_f32(x); }
 INGOT_INLINE i32x4 i32x4_from_f32(f32x4 x)
 {
     const uint32x4_t fits = vcltq_f32(vabsq_f32(x), vdupq_n_f32(2147483648.0f));
@@ -443,6 +456,34 @@ INGOT_INLINE i32x4 i32x4_dot_u8s8(i32x4 a, i32x4 b, i32x4 c)
 }
 #endif
 INGOT_INLINE i32x4 i32x4_dot_s8u8(i32x4 a, i32x4 b, i32x4 c) { return i32x4_dot_u8s8(b, a, c); }
+
+INGOT_INLINE i32x4 i32x4_load_bytes(const void *p) { return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p)); }
+#define INGOT_NEON_DOT_LANE(mix, dot)                                                                                  \
+    INGOT_INLINE i32x4 i32x4_dot_##mix##_lane(i32x4 a, int32_t l, i32x4 b, i32x4 c)                                    \
+    {                                                                                                                  \
+        switch (l) {                                                                                                   \
+        case 0: return dot(a, 0, b, c);                                                                                \
+        case 1: return dot(a, 1, b, c);                                                                                \
+        case 2: return dot(a, 2, b, c);                                                                                \
+        default: return dot(a, 3, b, c);                                                                               \
+        }                                                                                                              \
+    }
+#if defined(__ARM_FEATURE_DOTPROD)
+#define INGOT_NEON_S8S8(a, l, b, c) vdotq_laneq_s32(c, i32x4_bytes(b), i32x4_bytes(a), l)
+#define INGOT_NEON_U8U8(a, l, b, c)                                                                                    \
+    vreinterpretq_s32_u32(                                                                                             \
+        vdotq_laneq_u32(vreinterpretq_u32_s32(c), i32x4_unsigned_bytes(b), i32x4_unsigned_bytes(a), l))
+INGOT_NEON_DOT_LANE(s8s8, INGOT_NEON_S8S8)
+INGOT_NEON_DOT_LANE(u8u8, INGOT_NEON_U8U8)
+#define INGOT_HAS_I32X4_DOT_LANE 1
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define INGOT_NEON_U8S8(a, l, b, c) vsudotq_laneq_s32(c, i32x4_bytes(b), i32x4_unsigned_bytes(a), l)
+#define INGOT_NEON_S8U8(a, l, b, c) vusdotq_laneq_s32(c, i32x4_unsigned_bytes(b), i32x4_bytes(a), l)
+INGOT_NEON_DOT_LANE(u8s8, INGOT_NEON_U8S8)
+INGOT_NEON_DOT_LANE(s8u8, INGOT_NEON_S8U8)
+#define INGOT_HAS_I32X4_DOT_LANE_OF_BOTH 1
+#endif
 #endif
 
 /* ---------------------------------------------------------------- the others */
@@ -636,6 +677,32 @@ INGOT_INTEGER_LOAD_WORDS(i32x8, 8)
 #endif
 #if !defined(INGOT_HAS_I32X16_LOAD_WORDS)
 INGOT_INTEGER_LOAD_WORDS(i32x16, 16)
+#endif
+
+/* One lane of an operand for all: a vector of it, where there is no instruction. */
+#define INGOT_INTEGER_DOT_LANE(mix)                                                                                    \
+    INGOT_INLINE i32x4 i32x4_dot_##mix##_lane(i32x4 a, int32_t l, i32x4 b, i32x4 c)                                    \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t lanes[4];                                                                            \
+        i32x4_store(lanes, a);                                                                                         \
+        return i32x4_dot_##mix(i32x4_set1(lanes[l]), b, c);                                                            \
+    }
+#if !(defined(INGOT_HAS_I32X4) && defined(__ARM_NEON))
+INGOT_INLINE i32x4 i32x4_load_bytes(const void *p)
+{
+    const uint8_t *b = (const uint8_t *)p;
+    INGOT_ALIGNED(64) int32_t lanes[4];
+    for (int l = 0; l < 4; ++l) lanes[l] = ingot_word(b[4 * l], b[4 * l + 1], b[4 * l + 2], b[4 * l + 3]);
+    return i32x4_load(lanes);
+}
+#endif
+#if !defined(INGOT_HAS_I32X4_DOT_LANE)
+INGOT_INTEGER_DOT_LANE(s8s8)
+INGOT_INTEGER_DOT_LANE(u8u8)
+#endif
+#if !defined(INGOT_HAS_I32X4_DOT_LANE_OF_BOTH)
+INGOT_INTEGER_DOT_LANE(u8s8)
+INGOT_INTEGER_DOT_LANE(s8u8)
 #endif
 
 INGOT_INTEGER_ALL_PARTS(i32x4, 4)

@@ -5,5 +5,6 @@ from .expr import *  # noqa: F401,F403
 from .expr import RelaxCall as Call  # noqa: F401
 from .expr import RelaxExpr as Expr  # noqa: F401
 from .expr import RelaxTuple as Tuple  # noqa: F401
+from .expr import RelaxString as StringImm  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
 from . import op, ops  # noqa: F401  (ops registers the operator table)

@@ -11,6 +11,7 @@ from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
+from .infos import call_info
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
                    RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
                    as_struct_info, call_tir, function_of_blocks)
@@ -22,7 +23,7 @@ def call_op(name, *args, **attrs):
     Arguments: graph expressions; Python lists/tuples of dims become ShapeExpr. Raises InferError.
     """
     spec = op_table.get(name)
-    args = tuple(_as_argument(a) for a in args)
+    args = tuple(as_argument(a) for a in args)
     least, most = spec.arity
     if len(args) < least or (most is not None and len(args) > most):
         raise InferError(f"{name} takes {least} to {most or 'any number of'} arguments, got {len(args)}")
@@ -39,7 +40,8 @@ def call_op(name, *args, **attrs):
     return call.replace(struct_info=spec.infer(call))
 
 
-def _as_argument(a):
+def as_argument(a):
+    """A value as an argument of a call: lists of dimensions are shapes, of expressions tuples, numbers PrimValues."""
     if isinstance(a, RelaxExpr):
         return a
     if isinstance(a, (list, tuple)):
@@ -178,8 +180,6 @@ class BlockBuilder:
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
             value = value.replace(args=tuple(map(self._leaf, value.args)))
-            if value.struct_info is None and value.op in upper("made_of_several")():
-                return self.normalize(upper("graph_operator")(value.op, *value.args, **value.attrs))
             return value if value.struct_info is not None else value.replace(struct_info=self._result_info(value))
         if isinstance(value, RelaxTuple):
             return value.replace(fields=tuple(map(self._leaf, value.fields)))
@@ -196,14 +196,8 @@ class BlockBuilder:
     def _result_info(self, call):
         """Struct info of a call that has none: of an operator or of a function of the module."""
         if call.op != "call":
-            return call_op(call.op, *call.args, **call.attrs).struct_info
-        func = self._mod[call.attrs["gv"]]
-        dims = {}
-        for p, a in zip(func.params, call.args):
-            for mine, theirs in zip(getattr(p.struct_info, "shape", None) or (), getattr(a.struct_info, "shape", None)
-                                    or ()):
-                dims.setdefault(mine, theirs)
-        return substitute(func.ret_struct_info, dims)
+            return upper("classic_call")(call).struct_info
+        return call_info(self._mod[call.attrs["gv"]], call.args)
 
     # ------------------------------------------------------------ functions of the module
 

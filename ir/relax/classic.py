@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from .. import op as op_table
 from ..expr import FloatImm, IntImm, PrimExpr, as_expr
 from ..op import InferError
 from .expr import PrimValue, RelaxExpr, RelaxTuple, ShapeExpr
-from .ops.common import product, simplify
+from .ops.common import has_wild, product, simplify
 
 _LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
 # Accepted without effect: they change nothing in inference, or only how TVM searches.
@@ -36,7 +37,7 @@ class Namespace:
 
     def __init__(self, signatures, finish, composites, prefix="", ops=None):
         self.signatures, self.finish, self.composites, self.prefix = signatures, finish, composites, prefix
-        self.ops = ops or self.call
+        self.ops = ops or self.made
 
     def names(self):
         return [*self.signatures, *self.composites]
@@ -52,18 +53,60 @@ class Namespace:
 
     def call(self, name, /, *args, **kwargs):
         """The call of `name`. Raises InferError or TypeError, naming it."""
-        try:
-            if name in self.composites:
-                return self.composites[name](self.ops, *args, **kwargs)
+        return self.made(name, *args, **kwargs)
+
+    def bound(self, name, args, kwargs):
+        """(the operands, {attribute: value}) of a call of `name`, under its classic parameters. Operands that are left
+        out among others are None."""
+        if name not in self.composites:
+            operator, parameters = self.signatures[name].split(":")
+            operands, attrs, _ = self._bound(name, operator, parameters.split(), args, kwargs)
+            return operands, attrs
+        given = inspect.signature(self.composites[name]).bind(self.made, *args, **kwargs)
+        given.apply_defaults()
+        values = list(given.arguments.items())[1:]
+        names = self.operands_of(name)
+        flat = [(k, v) for key, value in values for k, v in (
+            value.items() if isinstance(value, dict) and key == "kwargs" else ((key, value),))]
+        return [v for k, v in flat if k in names], {k: v for k, v in flat if k not in names}
+
+    def operands_of(self, name):
+        """The classic parameters that are operands."""
+        if name in self.composites:
+            return getattr(self.composites[name], "operands", "").split() or [
+                list(inspect.signature(self.composites[name]).parameters)[1]]
+        operator, parameters = self.signatures[name].split(":")
+        parameters = parameters.split()
+        optional = [p[:-1] for p in parameters if p.endswith("?")]
+        plain_ones = [p.partition("=")[0] for p in parameters if not p.endswith("?")]
+        return plain_ones[:(op_table.get(operator).arity[1] or 1) - len(optional)] + optional
+
+    def made(self, name, /, *args, **kwargs):
+        """The call of `name` in operators of the table."""
+        if name not in self.composites:
+            return self.core(name, *args, **kwargs)
+        with self._named(name):
+            return self.composites[name](self.ops, *args, **kwargs)
+
+    def core(self, name, /, *args, **kwargs):
+        """The call of an operator of the table, whatever function of several has its name."""
+        with self._named(name):
             operator, parameters = self.signatures[name].split(":")
             return self._call(name, operator, parameters.split(), args, kwargs)
+
+    @contextmanager
+    def _named(self, name):
+        """Errors begin with the function's name in this namespace."""
+        try:
+            yield
         except InferError as error:
             text = str(error)
             if not self.prefix or text.startswith(self.prefix):
                 raise
             raise InferError(f"{self.prefix}{name}: " + re.sub(r"^[\w.]+: ", "", text)) from error
 
-    def _call(self, name, operator, parameters, args, kwargs):
+    def _bound(self, name, operator, parameters, args, kwargs):
+        """(operands, attributes under their classic names, {classic name: own})"""
         spec = op_table.get(operator)
         renamed = dict(p.split("=") for p in parameters if "=" in p)
         optional = [p[:-1] for p in parameters if p.endswith("?")]
@@ -91,7 +134,11 @@ class Namespace:
         missing = [t for t in tensors if bound.get(t) is None]
         if missing:
             raise TypeError(f"{self.prefix}{name} needs argument {', '.join(missing)}")
-        operands = [bound.pop(t) for t in (*tensors, *(t for t in optional if t in bound))]
+        return [bound.pop(t) for t in (*tensors, *(t for t in optional if t in bound))], bound, renamed
+
+    def _call(self, name, operator, parameters, args, kwargs):
+        spec = op_table.get(operator)
+        operands, bound, renamed = self._bound(name, operator, parameters, args, kwargs)
         attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
         if spec.arity[1] is None:
             operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
@@ -206,16 +253,28 @@ def _reshape(ops, args, attrs):
     """-1 is what remains."""
     x, shape = args
     dims = [shape] if isinstance(shape, (int, PrimExpr)) else list(getattr(shape, "values", shape))
+    if any(isinstance(plain(d), float) for d in dims):
+        raise InferError(f"reshape: dimensions must be integers, they are {tuple(map(plain, dims))}")
+    if not _is_empty(x):  # 0 keeps a dimension, as TVM has it
+        dims = [shape_of(x)[k] if plain(d) == 0 and isinstance(plain(d), int) and k < len(shape_of(x)) else d
+                for k, d in enumerate(dims)]
     open_axes = [k for k, d in enumerate(dims) if isinstance(plain(d), int) and plain(d) == -1]
     if len(open_axes) > 1:
         raise InferError(f"reshape: only one dimension of {tuple(map(plain, dims))} can be -1")
     for k in open_axes:
-        whole, rest = product(shape_of(x)), product(d for d in dims if d is not dims[k])
+        if any(map(has_wild, shape_of(x))):
+            raise InferError("reshape: what -1 stands for cannot be told, since the tensor's shape is not known")
+        whole, rest = (product(reversed(list(v))) for v in (shape_of(x), [d for d in dims if d is not dims[k]]))
         if isinstance(plain(whole), int) and isinstance(plain(rest), int) and (
                 not plain(rest) or plain(whole) % plain(rest)):
             raise InferError(f"reshape: {plain(whole)} elements do not divide into {tuple(map(plain, dims))}")
         dims[k] = simplify(as_expr(whole) // rest)
     return [x, tuple(dims)], attrs
+
+
+def _is_empty(x):
+    """Whether a tensor is known to have no elements."""
+    return any(isinstance(plain(as_expr(d)), int) and plain(as_expr(d)) == 0 for d in shape_of(x))
 
 
 def _split(ops, args, attrs):
@@ -228,9 +287,10 @@ def _split(ops, args, attrs):
     if not isinstance(extent, int):
         raise InferError(f"split: axis {axis} is symbolic; split needs a known extent: pin it")
     if isinstance(parts, int):
-        if parts < 1 or extent % parts:
-            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} equal parts")
-        attrs["sections"] = (extent // parts,) * parts
+        size = -(-extent // parts) if parts > 0 else 0  # the last is what remains
+        if parts < 1 or size * (parts - 1) >= max(extent, 1):
+            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} parts")
+        attrs["sections"] = (size,) * (parts - 1) + (extent - size * (parts - 1),)
     else:
         ends = (0, *(min(max(p + extent if p < 0 else p, 0), extent) for p in parts), extent)
         attrs["sections"] = tuple(max(b - a, 0) for a, b in zip(ends, ends[1:]))
@@ -269,7 +329,16 @@ def _flat(ops, args, attrs):
 
 
 def _concat(ops, args, attrs):
-    attrs.setdefault("axis", 0)
+    if attrs.get("axis", 0) is None and any(len(shape_of(a)) != 1 for a in args):
+        raise InferError("concat: without an axis tensors must have one dimension")
+    attrs["axis"] = attrs.get("axis") or 0
+    return args, attrs
+
+
+def _scatter(ops, args, attrs):
+    """TVM writes "update" where nothing is added."""
+    if attrs.get("reduction") in ("update", "updates"):
+        attrs["reduction"] = "none"
     return args, attrs
 
 
@@ -303,7 +372,7 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
+_ADAPT = {"scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
 __all__ = ["Namespace", "dtype_of", "plain", "shape_of"]

@@ -7,7 +7,17 @@ from __future__ import annotations
 import re
 
 from ..op import InferError
+from ..expr import PrimExpr
 from .classic import dtype_of, plain, shape_of
+from .ops.common import may_be_any
+
+
+def operands(names):
+    """Marks the parameters of a function that are operands, the first alone where nothing is said."""
+    def mark(function):
+        function.operands = names
+        return function
+    return mark
 
 
 def _axis(name, axis, rank):
@@ -21,12 +31,16 @@ def along(ops, vector, axis, rank):
     return vector if axis == rank - 1 else ops("expand_dims", vector, tuple(range(1, rank - axis)))
 
 
+@operands("x fill_value")
 def full_like(ops, x, fill_value, dtype=None):
     return ops("full", shape_of(x), fill_value, dtype or dtype_of(x))
 
 
 def _constant(value):
+    @operands("shape")
     def of_shape(ops, shape, dtype="float32"):
+        if dtype in ("", "void"):
+            raise TypeError("a tensor of nothing but its shape needs a dtype")
         return ops("full", shape, value, dtype)
 
     def like(ops, x, dtype=None):
@@ -45,12 +59,14 @@ def stack(ops, tensors, axis=0):
     return ops("concat", [ops("expand_dims", t, axis) for t in tensors], axis)
 
 
+@operands("data weight bias")
 def linear(ops, data, weight, bias=None, out_dtype=None):
     """data @ weight.T + bias; weight: (out features, in features)."""
     result = ops("matmul", data, ops("permute_dims", weight), out_dtype=out_dtype or None)
     return result if bias is None else ops("add", result, bias)
 
 
+@operands("data alpha")
 def prelu(ops, data, alpha, axis=1):
     """alpha: one slope per channel, or one for all."""
     rank = len(shape_of(data))
@@ -59,12 +75,23 @@ def prelu(ops, data, alpha, axis=1):
     return ops("add", ops("maximum", data, 0.0), ops("multiply", alpha, ops("minimum", data, 0.0)))
 
 
+@operands("data gamma beta")
 def group_norm(ops, data, gamma, beta, num_groups, channel_axis=1, axes=None, epsilon=1e-5, center=True, scale=True):
     """Normalizes each group of channels (axis 1) over its channels and all further axes (Wu and He 2018)."""
     shape = tuple(shape_of(data))
+    channel_axis = channel_axis + len(shape) if channel_axis < 0 else channel_axis
+    rest = tuple(k for k in range(1, len(shape)) if k != channel_axis)
+    axes = rest if axes is None else tuple(sorted(k + len(shape) if k < 0 else k for k in axes))
+    if channel_axis != 1 and 0 < channel_axis < len(shape) and axes == rest:  # channels elsewhere
+        order = (0, channel_axis, *rest)
+        result = group_norm(ops, ops("permute_dims", data, order), gamma, beta, num_groups, 1, None, epsilon, center,
+                            scale)
+        return ops("permute_dims", result, tuple(map(order.index, range(len(shape)))))
     channels = plain(shape[1]) if len(shape) > 1 else None
-    if channel_axis not in (1, 1 - len(shape)) or tuple(plain(axes or ())) not in ((), tuple(range(2, len(shape)))):
-        raise InferError("nn.group_norm: channels are axis 1, and all axes behind are normalized over")
+    if channel_axis != 1 or axes != rest:
+        raise InferError("nn.group_norm: all axes but the batch and the channels are normalized over")
+    if isinstance(channels, PrimExpr) and may_be_any(channels):
+        return data
     if not isinstance(channels, int) or num_groups < 1 or channels % num_groups:
         raise InferError(f"nn.group_norm: num_groups={num_groups} must divide the {channels} channels (axis 1)")
     ones, zeros = (ops("full", (num_groups,), v, dtype_of(data)) for v in (1.0, 0.0))
@@ -106,6 +133,12 @@ def layout_transform(ops, data, src_layout, dst_layout):
     return ops("reshape", ops("permute_dims", ops("reshape", data, tuple(split)), tuple(order)), tuple(final))
 
 
+@operands("x1 x2 x3")
+def ewise_fma(ops, x1, x2, x3):
+    """x1 * x2 + x3"""
+    return ops("add", ops("multiply", x1, x2), x3)
+
+
 zeros, zeros_like = _constant(0)
 ones, ones_like = _constant(1)
 SHARED = {
@@ -113,5 +146,5 @@ SHARED = {
     "flatten": flatten, "stack": stack, "nn.prelu": prelu, "nn.group_norm": group_norm,
     "nn.gelu_tanh": lambda ops, data: ops("nn.gelu", data, approximate="tanh"),
     "nn.relu6": lambda ops, data: ops("clip", data, 0.0, 6.0),
-    "ewise_fma": lambda ops, x1, x2, x3: ops("add", ops("multiply", x1, x2), x3),
+    "ewise_fma": ewise_fma,
 }

@@ -9,6 +9,7 @@ from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or
 from ..module import IRModule
 from ..node import collect
 from ..tir.interpreter import run as run_prim_func
+from ..upper import upper
 from .control import CONTROL, evaluate_control
 from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
                    ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
@@ -106,6 +107,9 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         values, dims = dict(values), dict(dims)  # what a branch defines stays inside it
         _run(branch, values, dims, mod, {})
         return evaluate_expr(branch.body, values, dims, mod)
+    if expr.op in upper("classic_names")() and (
+            expr.op not in op_table.OPS or set(expr.attrs) != set(op_table.get(expr.op).attrs)):
+        return evaluate_expr(upper("in_operators")(expr), values, dims, mod, name)
     args = [evaluate_expr(a, values, dims, mod) for a in expr.args]
     if expr.op in CONTROL:
         def run(key, arrays, known):

@@ -5,20 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import IntImm, Op, PrimExpr, as_expr, cast
+from ..expr import IntImm, Op, PrimExpr, Var as PrimVar, as_expr, cast
 from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar, with_attr, without_attr
-from ..node import Mutator, Node, collect, node, node_field
+from ..node import Mutator, Node, collect, node, node_field, structural_equal, structural_hash
 from ..origin import Origin
 from ..upper import upper
+from ..vdevice import VDevice
 
 
 # ---------------------------------------------------------------- struct info
 
 class StructInfo(Node):
-    """The static description of a value: what is known before a run."""
+    """The static description of a value: what is known before a run. == compares structure."""
 
     __slots__ = ()
+
+    def __eq__(self, other):
+        return self is other or isinstance(other, StructInfo) and structural_equal(self, other)
+
+    def __hash__(self):
+        return structural_hash(self)
 
     def __str__(self):
         return upper("script")(self)
@@ -34,31 +41,79 @@ def as_struct_info(value):
     return value
 
 
+class Dims(tuple):
+    """The dimensions in struct info: a tuple that scripts also read as a ShapeExpr."""
+
+    __slots__ = ()
+
+    @property
+    def values(self):
+        return self
+
+    @property
+    def struct_info(self):
+        return ShapeStructInfo(self)
+
+    @property
+    def checked_type(self):
+        return ShapeStructInfo(None, len(self))
+
+
 def _dims(values):
     """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
     if values is None:
         return None
-    return tuple(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
+    return Dims(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
+
+
+def _set(node, name, value):
+    object.__setattr__(node, name, value)
+
+
+def _set_rank(info, dims, ndim):
+    """ndim, of a tuple of dimensions what it says; ValueError where a script gives both."""
+    if dims is not None:
+        if ndim != -1 and (isinstance(dims, list) or len(dims) != ndim):
+            raise ValueError(f"{type(info).__name__}: cannot specify both shape and ndim; the shape has {len(dims)} "
+                             f"dimensions, ndim is {ndim}")
+        ndim = len(dims)
+    _set(info, "ndim", ndim)
 
 
 @node
 class TensorStructInfo(StructInfo):
-    """shape: a tuple of int64 expressions, or None when at most the number of dimensions is known (ndim, -1: not)."""
+    """shape: a tuple of int64 expressions; a variable of a shape; or None when at most the number of dimensions is
+    known (ndim, -1: not). dtype "void": not known. vdevice: where a script says that the tensor lies."""
 
     shape: tuple = None
     dtype: DataType = "float32"
     ndim: int = -1
+    vdevice: VDevice = None
 
     def __post_init__(self):
-        object.__setattr__(self, "dtype", DataType(self.dtype))
-        object.__setattr__(self, "shape", _dims(self.shape))
-        if self.shape is not None:
-            object.__setattr__(self, "ndim", len(self.shape))
+        shape = self.shape
+        if not isinstance(self.ndim, int):  # TVM's order: shape, dtype, vdevice, ndim
+            ndim, vdevice = (self.vdevice, self.ndim) if isinstance(self.vdevice, int) else (-1, self.ndim)
+            _set(self, "ndim", ndim)
+            _set(self, "vdevice", vdevice)
+        _set(self, "dtype", DataType(self.dtype or "void"))
+        if isinstance(shape, _AnyVar):
+            if not isinstance(shape.struct_info, ShapeStructInfo):
+                raise TypeError(f"a shape must be a shape, {shape.name} is {shape.struct_info}")
+            _set(self, "ndim", shape.struct_info.ndim)
+            return
+        _set_rank(self, getattr(shape, "values", shape), self.ndim)
+        _set(self, "shape", _dims(shape))
+
+    @property
+    def dims(self):
+        """The shape as a tuple of expressions, also where it is a variable of a known shape; None when not known."""
+        return self.shape.struct_info.values if isinstance(self.shape, _AnyVar) else self.shape
 
     @property
     def static_shape(self):
         """The shape as ints; None when any dimension is symbolic."""
-        if self.shape is None or not all(isinstance(s, IntImm) for s in self.shape):
+        if not isinstance(self.shape, tuple) or not all(isinstance(s, IntImm) for s in self.shape):
             return None
         return tuple(s.value for s in self.shape)
 
@@ -69,17 +124,46 @@ class ShapeStructInfo(StructInfo):
     ndim: int = -1
 
     def __post_init__(self):
-        object.__setattr__(self, "values", _dims(self.values))
-        if self.values is not None:
-            object.__setattr__(self, "ndim", len(self.values))
+        _set_rank(self, self.values, self.ndim)
+        _set(self, "values", _dims(self.values))
 
 
 @node
 class PrimStructInfo(StructInfo):
-    dtype: DataType
+    """A number: of a dtype, or known to be `value`."""
+
+    dtype: DataType = None
+    value: PrimExpr = None
 
     def __post_init__(self):
-        object.__setattr__(self, "dtype", DataType(self.dtype))
+        if self.value is not None:
+            value = self.value
+            _set(self, "value", prim_const(value, self.dtype or "int64") if type(value) is int else as_expr(value))
+            _set(self, "dtype", self.value.dtype)
+        elif self.dtype is None:
+            raise ValueError("PrimStructInfo needs a dtype or a value")
+        _set(self, "dtype", DataType(self.dtype))
+
+
+@node
+class FuncStructInfo(StructInfo):
+    """A function. params: the struct infos of its parameters, None: not known. ret: of its result. derive_func: what
+    tells the result's from a call, in place of ret: derive_func(call, builder) -> StructInfo."""
+
+    params: tuple = node_field(define=True)
+    ret: StructInfo = None
+    purity: bool = True
+    derive_func: object = node_field(ignore=True, default=None)
+
+    def __post_init__(self):
+        if self.params is not None:
+            _set(self, "params", tuple(map(as_struct_info, self.params)))
+        _set(self, "ret", ObjectStructInfo() if self.ret is None else as_struct_info(self.ret))
+
+    @staticmethod
+    def opaque_func(*, ret=None, derive_func=None, purity=False):
+        """Of a function whose parameters are not known."""
+        return FuncStructInfo(None, ret, purity, derive_func)
 
 
 @node
@@ -122,6 +206,10 @@ class RelaxExpr(Node):
     __lt__, __le__, __gt__, __ge__ = (_method(n) for n in ("less", "less_equal", "greater", "greater_equal"))
 
     @property
+    def struct_info_(self):
+        return self.struct_info
+
+    @property
     def shape_(self):
         """The shape of a tensor, as TVM named it before struct info."""
         return get_shape_of(self)
@@ -129,20 +217,39 @@ class RelaxExpr(Node):
     @property
     def checked_type(self):
         """The struct info of a tensor without its shape, as TVM named it before struct info."""
-        info = self.struct_info
-        return info.replace(shape=None) if isinstance(info, TensorStructInfo) else info
+        return static_type(self.struct_info)
 
     checked_type_ = _checked_type_ = checked_type
 
+    def __call__(self, *args, attrs=None):
+        """A call of a function that is a value."""
+        return RelaxCall(self, args, attrs)
+
     def __getitem__(self, index):
         """An item of a tuple."""
-        fields = getattr(self.struct_info, "fields", None)
+        fields = self.fields if isinstance(self, RelaxTuple) else getattr(self.struct_info, "fields", None)
         if fields is None or not isinstance(index, int):
             raise TypeError(f"only tuples are indexed, by an int; this is {self.struct_info}: use relax.op.take or "
                             "relax.op.strided_slice")
         if not -len(fields) <= index < len(fields):
-            raise IndexError(f"item {index} of a tuple of {len(fields)}")
+            raise IndexError(f"Tuple index out of range: item {index} of a tuple of {len(fields)}")
         return self.fields[index] if isinstance(self, RelaxTuple) else TupleGetItem(self, index % len(fields))
+
+
+def static_type(info):
+    """Struct info without dimensions, what TVM called a type; None of None."""
+    if isinstance(info, TensorStructInfo):
+        return TensorStructInfo(None, info.dtype, info.ndim)
+    if isinstance(info, ShapeStructInfo):
+        return ShapeStructInfo(None, info.ndim)
+    if isinstance(info, PrimStructInfo):
+        return PrimStructInfo(info.dtype)
+    if isinstance(info, TupleStructInfo):
+        return TupleStructInfo(tuple(map(static_type, info.fields)))
+    if isinstance(info, FuncStructInfo):
+        params = None if info.params is None else tuple(map(static_type, info.params))
+        return FuncStructInfo(params, static_type(info.ret), info.purity)
+    return info
 
 
 class _AnyVar(RelaxExpr):
@@ -200,7 +307,23 @@ class ShapeExpr(RelaxExpr):
     values: tuple
 
     def __post_init__(self):
+        for v in getattr(self.values, "values", self.values):
+            if isinstance(v, PrimVar) and v.dtype != "int64":
+                raise TypeError(f"the value in ShapeStructInfo can only have dtype of int64, {v.name} is {v.dtype}")
         object.__setattr__(self, "values", _dims(self.values))
+
+    def __getitem__(self, index):
+        if not isinstance(index, int):
+            return self.values[index]
+        if not -len(self.values) <= index < len(self.values):
+            raise IndexError(f"ShapeExpr index out of range: {index} of {len(self.values)} dimensions")
+        return self.values[index]
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
 
     @property
     def struct_info(self):
@@ -219,7 +342,32 @@ class PrimValue(RelaxExpr):
 
     @property
     def struct_info(self):
-        return PrimStructInfo(self.value.dtype)
+        return PrimStructInfo(value=self.value)
+
+
+@node
+class RelaxString(RelaxExpr):
+    """A string as a value."""
+
+    value: str
+
+    @property
+    def struct_info(self):
+        return ObjectStructInfo()
+
+
+@node
+class DataTypeImm(RelaxExpr):
+    """A dtype as a value."""
+
+    value: DataType
+
+    def __post_init__(self):
+        object.__setattr__(self, "value", DataType(self.value))
+
+    @property
+    def struct_info(self):
+        return ObjectStructInfo()
 
 
 @node
@@ -231,7 +379,8 @@ class RelaxTuple(RelaxExpr):
 
     @property
     def struct_info(self):
-        return TupleStructInfo(tuple(f.struct_info for f in self.fields))
+        infos = tuple(f.struct_info for f in self.fields)
+        return None if None in infos else TupleStructInfo(infos)
 
 
 @node
@@ -244,6 +393,26 @@ class TupleGetItem(RelaxExpr):
         return self.tuple_value.struct_info.fields[self.index]
 
 
+@node
+class ExternFunc(RelaxExpr):
+    """A foreign function as a value: what call_packed and call_dps_packed call by name."""
+
+    global_symbol: str
+
+    @property
+    def struct_info(self):
+        return ObjectStructInfo()
+
+
+class Attrs(dict):
+    """A call's attributes: a dict that scripts also read as call.attrs.axis."""
+
+    def __getattr__(self, name):
+        if name in self:
+            return self[name]
+        raise AttributeError(f"no attribute {name}; there are {', '.join(self) or 'none'}")
+
+
 class _GraphOp(Op):
     """call.op.name is "relax.add", as TVM has it."""
 
@@ -253,7 +422,8 @@ class _GraphOp(Op):
 
 @node
 class RelaxCall(RelaxExpr):
-    """A call of an operator (op: its name, a key of the OpSpec table), or of a function:
+    """A call of an operator (op: its name, a key of the OpSpec table), of a function that is a value (op: a variable),
+    or of a function of the module:
 
     "call": of the graph function attrs["gv"]. "call_tir": of the PrimFunc attrs["gv"], destination-passing: args are
     the inputs, struct_info the outputs allocated for it; attrs["sym_args"] are the symbolic dimensions passed after
@@ -262,7 +432,7 @@ class RelaxCall(RelaxExpr):
     "call_if", "call_loop", "tensor_to_shape": what a run decides, see control.py.
     """
 
-    op: str
+    op: object
     args: tuple
     attrs: dict = node_field(default_factory=dict)
     struct_info: StructInfo = None
@@ -271,9 +441,15 @@ class RelaxCall(RelaxExpr):
         if isinstance(self.op, GlobalVar):  # as TVM has calls of functions
             object.__setattr__(self, "attrs", {**(self.attrs or {}), "gv": self.op})
             object.__setattr__(self, "op", "call")
-        object.__setattr__(self, "op", _GraphOp(self.op))
+        if isinstance(self.op, RelaxExpr):
+            if self.op.struct_info is not None and not isinstance(self.op.struct_info, FuncStructInfo):
+                raise ValueError(f"only functions are called; {getattr(self.op, 'name', 'this')} is "
+                                 f"{self.op.struct_info}, not a FuncStructInfo")
+        else:
+            object.__setattr__(self, "op", _GraphOp(self.op))
         object.__setattr__(self, "args", tuple(self.args))
-        object.__setattr__(self, "attrs", self.attrs if self.attrs is not None else {})
+        if type(self.attrs) is not Attrs:
+            object.__setattr__(self, "attrs", Attrs(self.attrs or {}))
 
 
 @node
@@ -305,6 +481,17 @@ class MatchCast(Node):
 
     var: RelaxExpr = node_field(define=True)
     value: RelaxExpr = None
+
+    def __init__(self, var, value, struct_info=None):
+        """struct_info: of a variable that has none."""
+        if struct_info is not None and var.struct_info is None:
+            object.__setattr__(var, "struct_info", as_struct_info(struct_info))
+        object.__setattr__(self, "var", var)
+        object.__setattr__(self, "value", value)
+
+    @property
+    def struct_info(self):
+        return self.var.struct_info
 
 
 @node

@@ -1,7 +1,9 @@
-"""Struct infos compared by proof."""
+"""Struct infos compared by proof, and what follows from those of arguments."""
 from __future__ import annotations
 
-from .expr import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from ..expr import Var, substitute
+from ..node import structural_equal
+from .expr import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .ops.common import same_shape
 
 
@@ -12,9 +14,45 @@ def same_info(a, b):
     if isinstance(a, TensorStructInfo):
         if a.dtype != b.dtype or (a.shape is None) != (b.shape is None):
             return False
-        return a.ndim == b.ndim if a.shape is None else same_shape(a.shape, b.shape)
+        if not (isinstance(a.shape, tuple) and isinstance(b.shape, tuple)):
+            return a.ndim == b.ndim and a.shape is b.shape
+        return same_shape(a.shape, b.shape)
     if isinstance(a, TupleStructInfo):
         return len(a.fields) == len(b.fields) and all(map(same_info, a.fields, b.fields))
     if isinstance(a, ShapeStructInfo):
         return a.ndim == b.ndim if a.values is None or b.values is None else same_shape(a.values, b.values)
+    if isinstance(a, FuncStructInfo):
+        return structural_equal(a, b)
     return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
+
+
+def dims_told(info, actual):
+    """[(dimension of `info`, what it is in `actual`)], for struct infos of the same form; those that are not known on
+    both sides are left out."""
+    if isinstance(info, TupleStructInfo) and isinstance(actual, TupleStructInfo):
+        return [pair for a, b in zip(info.fields, actual.fields) for pair in dims_told(a, b)]
+    mine, theirs = _dims(info), _dims(actual)
+    return list(zip(mine, theirs)) if mine is not None and theirs is not None and len(mine) == len(theirs) else []
+
+
+def _dims(info):
+    if isinstance(info, TensorStructInfo):
+        return info.shape
+    if isinstance(info, PrimStructInfo):
+        return None if info.value is None else (info.value,)
+    return info.values if isinstance(info, ShapeStructInfo) else None
+
+
+def call_dims(func, args):
+    """{dimension of a graph function's parameters: what it is for arguments of these struct infos}."""
+    dims = {}
+    for p, info in zip(func.params, args):
+        for mine, theirs in dims_told(p.struct_info, info):
+            if isinstance(mine, Var):
+                dims.setdefault(mine, theirs)
+    return dims
+
+
+def call_info(func, args):
+    """The struct info of a call of a graph function: of its result, with the dimensions that the arguments tell."""
+    return substitute(func.ret_struct_info, call_dims(func, [a.struct_info for a in args]))

@@ -12,7 +12,11 @@ from ..expr import FloatImm, IntImm
 from ..upper import provides
 from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
-from .classic import Namespace, dtype_of
+from .classic import dtype_of
+from .composites_nn import NN
+from .composites_tensor import TENSORS
+from .graph_calls import GraphNamespace
+from .runtime_calls import RUNTIME
 from .expr import (  # noqa: F401
     PrimValue, RelaxExpr, RelaxTuple, call_dps_packed, call_packed, call_pure_packed, call_tir, const, get_shape_of)
 
@@ -91,11 +95,15 @@ SIGNATURES["nn.dense"] = "nn.dense: data weight out_dtype"
 # As the first scripts for Relax call them.
 SIGNATURES |= {"dense": SIGNATURES["nn.dense"], "relu": SIGNATURES["nn.relu"], "softmax": SIGNATURES["nn.softmax"]}
 SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
-_COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
-_namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
+composites.linear.inline = True  # TVM's is three calls, too
+_COMPOSITES = {**composites.SHARED, "linear": composites.linear, **TENSORS, **NN}
+_namespace = GraphNamespace(SIGNATURES, _finish, _COMPOSITES, RUNTIME)
 call, names = _namespace.call, _namespace.names
+_KNOWN = frozenset(names())
 provides("graph_operator")(call)
-provides("made_of_several")(lambda: _COMPOSITES)
+provides("classic_call")(_namespace.again)
+provides("in_operators")(_namespace.in_operators)
+provides("classic_names")(lambda: _KNOWN)
 __all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
 
 

@@ -8,11 +8,12 @@ from ..op import InferError
 from ..tir.function import PrimFunc
 from ..tir.verifier import VerifyError as TIRVerifyError
 from ..tir.verifier import verify as verify_prim_func
+from ..upper import upper
 from .control import CONTROL, dims_set_by, problem
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
-from .infos import same_info
+from .infos import call_dims, same_info
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
 
@@ -220,6 +221,8 @@ class _Verifier:
 
     def _operator(self, call):
         spec = op_table.OPS.get(call.op)
+        if call.op in upper("classic_names")() and (spec is None or set(call.attrs) != set(spec.attrs)):
+            return self._classic(call)
         if spec is None:
             self.fail(f"unknown operator {call.op!r}")
         if set(call.attrs) != set(spec.attrs):
@@ -230,6 +233,15 @@ class _Verifier:
         try:
             info = spec.infer(call)
         except InferError as error:
+            self.fail(str(error))
+        if not same_info(info, call.struct_info):
+            self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
+
+    def _classic(self, call):
+        """A call in classic form: of several operators, or of one whose arguments are not known in full."""
+        try:
+            info = upper("classic_call")(call).struct_info
+        except (InferError, TypeError) as error:
             self.fail(str(error))
         if not same_info(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
@@ -263,11 +275,13 @@ class _Verifier:
         name, func = self._callee(call, Function)
         if len(args) != len(func.params):
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
+        dims = call_dims(func, args)
         for p, info in zip(func.params, args):
-            if not same_info(info, p.struct_info):
+            if not same_info(info, substitute(p.struct_info, dims)):
                 self.fail(f"parameter {p.name} of {name} is {p.struct_info}, the argument is {info}")
-        if not same_info(func.ret_struct_info, call.struct_info):
-            self.fail(f"{name} returns {func.ret_struct_info}, the call is declared as {call.struct_info}")
+        returned = substitute(func.ret_struct_info, dims)
+        if not same_info(returned, call.struct_info):
+            self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)

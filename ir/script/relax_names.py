@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..module import GlobalVar
 from ..relax import control, expr, op
 from ..relax.control import CONTROL
-from ..relax.expr import PrimValue, RelaxTuple, ShapeExpr, const
+from ..relax.expr import DataTypeImm, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, const
 from . import specs as S
 from .namespaces import Namespace
 
@@ -23,13 +23,17 @@ class InfoSpec(S.Spec):
 
     def struct_info(self):
         """The StructInfo outside a script, where dimensions are expressions and none is quoted."""
-        made = getattr(expr, self.name + "StructInfo")
+        made = getattr(expr, {"Callable": "Func"}.get(self.name, self.name) + "StructInfo")
         args, kwargs = self.args, self.kwargs or {}
-        if self.name == "Tensor" and args and isinstance(args[0], str):  # R.Tensor("float32", ndim=2)
-            args, kwargs = (), {"dtype": args[0], **kwargs}
+        if self.name == "Tensor":
+            kwargs = {"dtype": "void", **kwargs} if len(args) < 2 else kwargs
+            if args and isinstance(args[0], str):  # R.Tensor("float32", ndim=2)
+                args, kwargs = (), {**kwargs, "dtype": args[0]}
         if self.name == "Tuple" and not (len(args) == 1 and isinstance(args[0], (list, tuple))):
             args = (args,)
-        for d in args[0] if args and self.name in ("Tensor", "Shape") else ():
+        if self.name == "Callable" and not args:
+            return made.opaque_func(**kwargs)
+        for d in args[0] if args and isinstance(args[0], (list, tuple)) and self.name in ("Tensor", "Shape") else ():
             if isinstance(d, str):
                 raise TypeError(f'R.{self.name}: the quoted dimension "{d}" means something inside a script only; make '
                                 f'{d} = tir.Var("{d}", "int64")')
@@ -94,9 +98,10 @@ def _operator(name):
 
 ROWS = {
     "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
-    **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object")},
+    **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
-    "const": const, "shape": ShapeExpr, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
+    "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
+    "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }
 R = Namespace("R", ROWS, _operator)

@@ -170,6 +170,12 @@ class RelaxPrinter(TIRPrinter):
     def expr_PrimValue(self, p):
         return f"R.prim_value({self.expr(p.value)})", ATOM
 
+    def expr_RelaxString(self, s):
+        return f"R.str({quote(s.value)})", ATOM
+
+    def expr_DataTypeImm(self, d):
+        return f"R.dtype({quote(d.value)})", ATOM
+
     def expr_RelaxTuple(self, t):
         return sequence(self.exprs(t.fields)) if t.fields else "R.tuple()", ATOM
 
@@ -184,6 +190,8 @@ class RelaxPrinter(TIRPrinter):
             return self._call_packed(c, attrs), ATOM
         if c.op == "call" and isinstance(attrs.get("gv"), GlobalVar):
             return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
+        if not isinstance(c.op, str):
+            return f"{self.expr(c.op, ATOM)}({', '.join(self.exprs(c.args))})", ATOM
         args, spec = self.exprs(c.args), OPS.get(c.op)
         args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
         item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
@@ -212,11 +220,13 @@ class RelaxPrinter(TIRPrinter):
     # ------------------------------------------------------------ struct info
 
     def expr_TensorStructInfo(self, s):
-        args = [self._dims(s.shape)] if s.shape is not None else []
+        args = [] if s.shape is None else [self._dims(s.shape) if isinstance(s.shape, tuple) else self.expr(s.shape)]
         if s.dtype != "void":
             args.append(f"dtype={quote(s.dtype)}")
         if s.shape is None and s.ndim >= 0:
             args.append(f"ndim={s.ndim}")
+        if s.vdevice is not None:
+            args.append(f"vdevice={quote(f'{s.vdevice.target}:{s.vdevice.vdevice_id}:{s.vdevice.memory_scope}')}")
         return f"R.Tensor({', '.join(args)})", ATOM
 
     def expr_ShapeStructInfo(self, s):
@@ -225,7 +235,14 @@ class RelaxPrinter(TIRPrinter):
         return f"R.Shape(ndim={s.ndim})" if s.ndim >= 0 else "R.Shape", ATOM
 
     def expr_PrimStructInfo(self, s):
-        return f"R.Prim({quote(s.dtype)})", ATOM
+        return f"R.Prim({quote(s.dtype) if s.value is None else 'value=' + self._dim_text(s.value)})", ATOM
+
+    def expr_FuncStructInfo(self, s):
+        if s.params is not None:
+            return f"R.Callable({sequence(self.exprs(s.params))}, {self.expr(s.ret)}, {s.purity})", ATOM
+        ret = [] if type(s.ret).__name__ == "ObjectStructInfo" else [f"ret={self.expr(s.ret)}"]
+        args = ret + (["purity=True"] if s.purity else [])
+        return f"R.Callable({', '.join(args)})" if args else "R.Callable", ATOM
 
     def expr_TupleStructInfo(self, s):
         return f"R.Tuple({', '.join(self.exprs(s.fields))})", ATOM
@@ -234,10 +251,10 @@ class RelaxPrinter(TIRPrinter):
         return "R.Object", ATOM
 
     def _dims(self, dims, brackets="()"):
-        texts = [self.expr(d) for d in dims]
-        if self._quoting:
-            texts = [t if isinstance(d, IntImm) else quote(t) for t, d in zip(texts, dims)]
-        return sequence(texts, brackets)
+        return sequence([self._dim_text(d) for d in dims], brackets)
+
+    def _dim_text(self, dim):
+        return quote(self.expr(dim)) if self._quoting and not isinstance(dim, IntImm) else self.expr(dim)
 
 
 def _with_bounds(dims):

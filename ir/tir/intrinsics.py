@@ -99,6 +99,13 @@ def _word(*values):
     return sum(v << 8 * n for n, v in enumerate(bytes_)).astype(np.uint32).view(np.int32)[()]
 
 
+def _saturated(dtype):
+    def saturated(x, zero):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.clip(np.rint(x) + np.float32(zero), least, most).astype(dtype)[()]
+    return saturated
+
+
 def _dot(left, right):
     def dot(a, b, c):
         a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
@@ -108,6 +115,13 @@ def _dot(left, right):
             total = total + x * y
         return total.astype(np.int32)[()]
     return dot
+
+
+def _taps(left, right):
+    def taps(a, w, c, n):
+        a, w = (np.asarray(v, "<i4")[..., None].view(dtype).astype(np.int64) for v, dtype in ((a, left), (w, right)))
+        return (np.asarray(c, np.int64) + sum(a[..., t + int(n)] * w[..., t] for t in range(3))).astype(np.int32)[()]
+    return taps
 
 
 def _bits(x):
@@ -178,7 +192,7 @@ INTRINSICS = _rows(
         ("sinh", "sinh"), ("cosh", "cosh"), ("asinh", "arcsinh"), ("acosh", "arccosh"), ("atanh", "arctanh"))),
     _libm("pow", _power, 2, is_costly=True), _libm("fmod", np.fmod, 2), _libm("atan2", np.arctan2, 2),
     Intrinsic("isnan", np.isnan, result="bool"), Intrinsic("isinf", np.isinf, result="bool"),
-    _libm("exp2", np.exp2),
+    Intrinsic("exp2", np.exp2, 1, _c("exp2", cuda="ingot_exp2f")),
     Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
     _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p),
     _libm("nearbyint", np.rint, cost=1),
@@ -191,11 +205,14 @@ LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in 
 # What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
 NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
+ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
+TAPS = {name.replace("dot", "taps"): dtypes for name, dtypes in DOTS.items()}
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
 # word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
-# and the products of the four bytes of a, with a sign or without, and those of b.
+# and the products of the four bytes of a, with a sign or without, and those of b; taps_u8s8(a, w, c, n): c and the
+# products of three bytes of a, from the n-th on, 0 or 1, and the first three of w.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
@@ -203,8 +220,12 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
     Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
+    *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
+      for dtype, name in ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
-      for name, dtypes in DOTS.items()))
+      for name, dtypes in DOTS.items()),
+    *(Intrinsic(name, _taps(*dtypes), 4, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
+      for name, dtypes in TAPS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which
@@ -218,8 +239,9 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as
-# numbers of a narrower dtype. The order of reduce_add is a tree.
+# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); held(a): a, in a
+# register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
+# tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -228,7 +250,9 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
     ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
-    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()),
+    *((f"{name}_lane", lambda a, l, b, c, dot=_dot(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
+      for name, dtypes in DOTS.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

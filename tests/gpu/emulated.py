@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ingot.codegen.c_names import PROGRAMS
 from ingot.codegen.wgmma import wgmma_calls, wgmma_header
 
 EMU = Path(__file__).parent / "emu"
@@ -171,8 +172,7 @@ def compile_folder(folder, out, jobs=1, seen=False, sizes=None):
     """Objects of a generated folder's library in the folder `out`. seen: races, bounds and costs of accesses
     are; sizes: see sizes_of."""
     folder, out = Path(folder), _folder(Path(out))
-    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S") and f.stem not in (
-        "example", "selftest", "selftest_data")]
+    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S") and not PROGRAMS.fullmatch(f.stem)]
 
     def build(file, text=None, first=0):
         target = out / f"{file.name}.o"
@@ -217,11 +217,11 @@ def build_program(folder, out, program="selftest", seen=False, sizes=None):
     folder = Path(folder)
     with tempfile.TemporaryDirectory() as work:
         objects = compile_folder(folder, work, seen=seen, sizes=sizes)
-        for name in (f"{program}.c", "selftest_data.S"):
-            if (folder / name).exists() and (program == "selftest" or name == f"{program}.c"):
-                objects.append(Path(work, f"{name}.o"))
-                _built(["cc", *(["-std=c99"] if name.endswith(".c") else []), "-O1", "-I", EMU / "include", "-c", name,
-                        "-o", objects[-1]], cwd=folder)
+        ends = [f"_{program}.c", *(["_selftest_data.S"] if program == "selftest" else [])]
+        for name in sorted(file.name for end in ends for file in folder.glob(f"*{end}")):
+            objects.append(Path(work, f"{name}.o"))
+            _built(["cc", *(["-std=c99"] if name.endswith(".c") else []), "-O1", "-I", EMU / "include", "-c", name,
+                    "-o", objects[-1]], cwd=folder)
         _built(["c++", "-Wl,-z,noexecstack", *objects, *emulator(), "-lm", "-ldl", "-o", out])
     return out
 

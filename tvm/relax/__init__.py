@@ -14,9 +14,17 @@ def DynTensorType(ndim=-1, dtype="float32"):  # noqa: N802 (TVM's name)
     return _relax.TensorStructInfo(None, dtype, ndim)
 
 
+TensorType = DynTensorType
+
+
+def ShapeType(ndim=-1):  # noqa: N802
+    """What TVM's types have for shapes."""
+    return _relax.ShapeStructInfo(None, ndim)
+
+
 def __getattr__(name):
-    if name == "transform":  # loads every pass
-        return _import_module(".transform", __name__)
+    if name in ("transform", "dpl"):  # load every pass
+        return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
     if name in _BUILT:

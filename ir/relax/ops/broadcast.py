@@ -100,7 +100,7 @@ def _infer(call, dtypes, result):
     infos = tensors(call)
     for info in infos:
         need_dtype(call, info, dtypes)
-    dtype = need_same_dtype(call, infos)
+    dtype = need_same_dtype(call, infos, strictly=not result)
     return TensorStructInfo(broadcast_shapes(call, *(i.shape for i in infos)), result or dtype)
 
 

@@ -6,6 +6,7 @@ dimensions and int64 symbolic ones; `te_shape` converts.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...arith import Analyzer
@@ -18,9 +19,47 @@ from ..expr import ShapeExpr, TensorStructInfo
 
 # ---------------------------------------------------------------- errors and text
 
-def fail(call, message):
+class InferTypeError(InferError, TypeError):
+    """An argument of another kind or dtype than the operator takes."""
+
+
+def fail(call, message, error=InferError):
     """Raise InferError "<operator>: <message>". `call`: a RelaxCall or an operator name."""
-    raise InferError(f"{call if isinstance(call, str) else call.op}: {message}")
+    raise error(f"{call if isinstance(call, str) else call.op}: {message}")
+
+
+# ---------------------------------------------------------------- what is not known
+
+class _Lenient:
+    """active: inference takes what cannot be told, see partial.py. loose: whether it read a size that is not known."""
+
+    active = loose = False
+
+
+_STATE = _Lenient()
+_SIZE = 8  # stands for a size that is not known where a number is needed
+_WILD = "?"  # the name of dimensions that may be any
+
+
+@contextmanager
+def lenient():
+    """Inference under which dimensions that may be equal are."""
+    before = _STATE.active
+    _STATE.active = True
+    try:
+        yield _STATE
+    finally:
+        _STATE.active = before
+
+
+def wild():
+    """A dimension that may be any, and is equal to any other."""
+    return Var(_WILD, "int64")
+
+
+def has_wild(dim):
+    """Whether a dimension depends on one that may be any."""
+    return not isinstance(dim, IntImm) and any(v.name == _WILD for v in free_vars(dim))
 
 
 def dim_text(dim):
@@ -39,14 +78,30 @@ def shape_text(shape):
     return "(" + ", ".join(dim_text(as_expr(d)) for d in shape) + ("," if len(shape) == 1 else "") + ")"
 
 
+def may_be_any(dim):
+    """Whether inference takes a dimension as any number, since arguments are not known in full."""
+    return _STATE.active and not isinstance(dim, IntImm)
+
+
+def size_of(what, dim):
+    """A dimension as an int; a stand-in where arguments are not known in full. InferError where it is symbolic."""
+    dim = as_expr(dim)
+    if isinstance(dim, IntImm):
+        return dim.value
+    if not _STATE.active:
+        fail(what, f"dimension {dim_text(dim)} must be known: pin it (compile with dims={{name: size}})")
+    _STATE.loose = True
+    return _SIZE
+
+
 # ---------------------------------------------------------------- arguments
 
 def tensor(call, index=0):
     """The TensorStructInfo, with a known shape, of argument `index`."""
     info = getattr(call.args[index], "struct_info", None)
     if not isinstance(info, TensorStructInfo):
-        fail(call, f"argument {index} must be a tensor, it is a {type(call.args[index]).__name__}")
-    if info.shape is None:
+        fail(call, f"argument {index} must be a tensor, it is a {type(call.args[index]).__name__}", InferTypeError)
+    if not isinstance(info.shape, tuple):
         fail(call, f"argument {index} has an unknown shape; give the model's input shapes so that it can be inferred")
     return info
 
@@ -68,6 +123,9 @@ def static_shape(call, index=0, names=""):
     """The shape of argument `index` as ints; the error says how to pin a symbolic dimension."""
     info = tensor(call, index)
     if info.static_shape is None:
+        if _STATE.active:
+            _STATE.loose = True
+            return tuple(d.value if isinstance(d, IntImm) else _SIZE for d in info.shape)
         symbolic = ", ".join(dim_text(d) for d in info.shape if not isinstance(d, IntImm))
         fail(call, f"argument {index}{' ' + names if names else ''} has shape {shape_text(info)}; this operator needs "
                    f"static shapes: pin {symbolic} (compile with dims={{name: size}}, or --dim name=size)")
@@ -85,7 +143,8 @@ def need_rank(call, index, rank):
 def need_dtype(call, info, kind):
     """Check a dtype against a kind: "float", "number" (float or integer), "int", "bool" or "any"."""
     if not _DTYPE_KINDS[kind](info.dtype):
-        fail(call, f"takes {_KIND_TEXT[kind]}, got {info.dtype} of shape {shape_text(info)}; convert with astype")
+        fail(call, f"takes {_KIND_TEXT[kind]}, got {info.dtype} of shape {shape_text(info)}; convert with astype",
+             InferTypeError)
 
 
 def _whole(dtype):
@@ -105,11 +164,12 @@ def need_blocks(call, x, lanes):
         fail(call, f"image {shape_text(x)} must be static but for its batch, in blocks of {lanes} channels (dim 4)")
 
 
-def need_same_dtype(call, infos):
-    """The common dtype of `infos`."""
+def need_same_dtype(call, infos, strictly=True):
+    """The common dtype of `infos`. strictly: also where inference takes what is not known in full."""
     first = infos[0].dtype
-    if any(i.dtype != first for i in infos):
-        fail(call, f"operands differ in dtype: {', '.join(i.dtype for i in infos)}; convert with astype")
+    if any(i.dtype != first for i in infos) and (strictly or not _STATE.active):
+        fail(call, f"operands differ in dtype: {', '.join(i.dtype for i in infos)}; convert with astype",
+             InferTypeError)
     return first
 
 
@@ -136,6 +196,8 @@ def same_dim(a, b):
         return a.value == b.value
     if structural_equal(a, b):
         return True
+    if _STATE.active:
+        return not isinstance(simplify(a - b), IntImm)
     if isinstance(a, (IntImm, Var)) and isinstance(b, (IntImm, Var)):
         return False
     return Analyzer().can_prove_equal(a, b)
@@ -163,6 +225,10 @@ def _broadcast_dim(call, shapes, dims):
     if not wide:
         return as_dim(1)
     for d in wide[1:]:
+        if _STATE.active and not (isinstance(d, IntImm) and isinstance(wide[0], IntImm)):
+            if structural_equal(wide[0], d):
+                continue
+            return wild()  # one of them may be 1
         if not same_dim(wide[0], d):
             fail(call, f"shapes {' and '.join(shape_text(s) for s in shapes)} do not broadcast: "
                        f"{dim_text(wide[0])} against {dim_text(d)}")

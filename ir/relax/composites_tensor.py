@@ -1,0 +1,276 @@
+"""Functions of relax.op on tensors that are made of several operators. See composites.py."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..expr import Var, as_expr
+from ..op import InferError
+from ..tir.index_map import IndexMap
+from .classic import dtype_of, plain, shape_of
+from .composites import operands
+
+
+def _axis(name, axis, rank):
+    if not -rank <= axis < rank:
+        raise InferError(f"{name}: axis {axis} is outside a tensor of {rank} dimensions")
+    return axis % rank
+
+
+def _static(name, dims):
+    sizes = tuple(map(plain, dims))
+    if not all(isinstance(s, int) for s in sizes):
+        raise InferError(f"{name} needs static shapes, got {sizes}: pin them (compile with dims={{name: size}})")
+    return sizes
+
+
+# ---------------------------------------------------------------- sorting
+
+def sort(ops, x, axis=-1, descending=False):
+    return ops("topk", x, ops.size(shape_of(x)[_axis("sort", axis, len(shape_of(x)))]), axis, "values", descending)
+
+
+def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
+    extent = ops.size(shape_of(data)[_axis("argsort", axis, len(shape_of(data)))])
+    return ops("topk", data, extent, axis, "indices", descending, dtype)
+
+
+def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
+    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 as TVM has it, and
+    int64 where none is said and both are asked."""
+    if ret_type not in ("both", "values", "indices"):
+        raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
+    extent = shape_of(data)[_axis("topk", axis, len(shape_of(data)))]
+    k = ops.size(extent) if plain(k) < 1 else plain(k)
+    values, indices = ops.items(ops.core("topk", data, k=k, axis=axis, largest=bool(largest)), 2)
+    dtype = dtype or "int32"
+    indices = indices if dtype == "int64" else ops("astype", indices, dtype)
+    return {"both": lambda: ops.tuple(values, indices), "values": lambda: values, "indices": lambda: indices}[
+        ret_type]()
+
+
+topk.over = True
+
+
+# ---------------------------------------------------------------- sums
+
+def _summed_axes(name, shape, target):
+    """The axes of `shape` that a sum to `target` adds up; those that lead, and those that target has as 1."""
+    more = len(shape) - len(target)
+    if more < 0:
+        raise InferError(f"{name}: the target has {len(target)} dimensions, the tensor {len(shape)}")
+    kept = []
+    for k, (a, b) in enumerate(zip(shape[more:], target)):
+        a, b = plain(as_expr(a)), plain(as_expr(b))
+        if b == 1 and isinstance(b, int) and not (isinstance(a, int) and a == 1):
+            kept.append(k + more)
+        elif isinstance(a, int) and isinstance(b, int) and a != b:
+            raise InferError(f"{name}: dimension {a} does not sum to {b}")
+    return tuple(range(more)), tuple(kept)
+
+
+@operands("x shape")
+def collapse_sum_to(ops, x, shape):
+    """The sum of what broadcasting to x's shape would have copied."""
+    target = tuple(getattr(shape, "values", shape))
+    lead, kept = _summed_axes("collapse_sum_to", shape_of(x), target)
+    x = ops("sum", x, list(lead)) if lead else x
+    x = ops("sum", x, [k - len(lead) for k in kept], True) if kept else x
+    return ops.declared(x, target)
+
+
+@operands("x like")
+def collapse_sum_like(ops, x, like):
+    return collapse_sum_to(ops, x, shape_of(like))
+
+
+@operands("operands")
+def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
+    """numpy's einsum, without an ellipsis."""
+    tensors = list(getattr(operands, "fields", operands if isinstance(operands, (list, tuple)) else [operands]))
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(tensors):
+        raise InferError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(tensors)}")
+    terms, rest = _without_ellipsis(terms, tensors)
+    left, right = ",".join(terms), right.replace("...", rest)
+    if not arrow:
+        right = rest + "".join(sorted(c for c in set(left) - {",", *rest} if left.count(c) == 1))
+    extents = {}
+    for term, t in zip(terms, tensors):
+        if len(term) != len(shape_of(t)):
+            raise InferError(f"einsum: {term!r} names {len(term)} axes of a tensor of {len(shape_of(t))}")
+        for c, d in zip(term, shape_of(t)):
+            known = extents.setdefault(c, d)
+            if plain(as_expr(known)) != 1 and plain(as_expr(d)) != 1:
+                ops.same_dims(f"einsum: axis {c}", (known,), (d,))
+    labels = [*right, *sorted(set("".join(terms)) - set(right))]
+    result = None
+    for term, t in zip(terms, tensors):
+        t, term = _diagonal(ops, t, term)
+        order = [term.index(c) for c in labels if c in term]
+        t = ops("permute_dims", t, tuple(order)) if order != list(range(len(order))) else t
+        missing = [k for k, c in enumerate(labels) if c not in term]
+        t = ops("expand_dims", t, missing) if missing else t
+        result = t if result is None else ops("multiply", result, t)
+    inner = list(range(len(right), len(labels)))
+    return ops("sum", result, inner) if inner else result
+
+
+def _without_ellipsis(terms, tensors):
+    """(the terms with letters for what "..." stands for, these letters)"""
+    hidden = [len(shape_of(t)) - len(term) + 3 if "..." in term else 0 for term, t in zip(terms, tensors)]
+    letters = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if not any(c in t for t in terms)][:max(hidden)]
+    return [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)], "".join(letters)
+
+
+def _diagonal(ops, x, term):
+    """A tensor whose term names no axis twice: of one that does, the diagonal."""
+    for c in sorted(set(term)):
+        while term.count(c) > 1:
+            a, b = term.index(c), term.rindex(c)
+            size, = _static("einsum of a diagonal", shape_of(x)[a:a + 1])
+            mask = np.zeros([size if k in (a, b) else 1 for k in range(len(term))], dtype_of(x).numpy)
+            mask[tuple(np.arange(size) if k in (a, b) else 0 for k in range(len(term)))] = 1
+            x = ops("sum", ops("where", ops("greater", ops.constant(mask), 0), x, ops("full_like", x, 0)), [b])
+            term = term[:b] + term[b + 1:]
+    return x, term
+
+
+# ---------------------------------------------------------------- made of numbers
+
+@operands("n m k")
+def eye(ops, n, m=None, k=0, dtype="float32"):
+    """Ones where column - row is k."""
+    n, m, k = (plain(v) for v in (n, n if m is None else m, k))
+    ones = ops("full", (n, m), 1.0, dtype)
+    return ops("tril", ops("triu", ones, k), k)
+
+
+@operands("x k")
+def eye_like(ops, x, k=0, dtype=None):
+    shape = shape_of(x)
+    if len(shape) != 2:
+        raise InferError(f"eye_like: takes a tensor of 2 dimensions, it has {len(shape)}")
+    return eye(ops, *shape, k, dtype or dtype_of(x))
+
+
+@operands("window_size periodic alpha beta")
+def hamming_window(ops, window_size, periodic=True, alpha=0.54, beta=0.46, dtype="float32"):
+    size = plain(window_size)
+    if not isinstance(size, int) or size < 1:
+        raise InferError(f"hamming_window: window_size must be a number of at least 1, it is {size}")
+    count = size if plain(periodic) else max(size - 1, 1)
+    at = np.arange(size) * (2 * math.pi / count)
+    return ops.constant((plain(alpha) - plain(beta) * np.cos(at)).astype(dtype))
+
+
+def wrap_param(ops, data, dtype="float32"):
+    """A constant in another dtype."""
+    return ops("astype", data, dtype)
+
+
+# ---------------------------------------------------------------- quantization
+
+def _scales(ops, name, data, scale, zero_point, axis):
+    """The scale and zero point so that they broadcast along an axis."""
+    rank = len(shape_of(data))
+    axis = 0 if not rank else _axis(name, axis, rank)
+    shaped = []
+    for v in (scale, zero_point):
+        own = shape_of(v)
+        if len(own) > 1:
+            raise InferError(f"{name}: scale and zero_point have one dimension, or none")
+        if own and plain(own[0]) != 1:
+            ops.same_dims(f"{name}: axis {axis} and its scales", shape_of(data)[axis:axis + 1], own)
+        own_axes = tuple(range(1, rank - axis)) if own else ()
+        shaped.append(ops("expand_dims", v, own_axes) if own_axes else v)
+    return shaped
+
+
+@operands("data scale zero_point")
+def quantize(ops, data, scale, zero_point, axis=-1, out_dtype="int8"):
+    """round(data / scale) + zero_point, held in the range of out_dtype."""
+    scale, zero_point = _scales(ops, "quantize", data, scale, zero_point, axis)
+    low, high = ops.range_of(out_dtype)
+    wide = dtype_of(data)
+    value = ops("add", ops("round", ops("divide", data, ops("astype", scale, wide))), ops("astype", zero_point, wide))
+    return ops("astype", ops("clip", value, low, high), out_dtype)
+
+
+@operands("data scale zero_point")
+def dequantize(ops, data, scale, zero_point, axis=-1, out_dtype="float32"):
+    """(data - zero_point) * scale"""
+    scale, zero_point = _scales(ops, "dequantize", data, scale, zero_point, axis)
+    value = ops("subtract", ops("astype", data, "float32"), ops("astype", zero_point, "float32"))
+    return ops("astype", ops("multiply", value, ops("astype", scale, "float32")), out_dtype)
+
+
+# ---------------------------------------------------------------- elements
+
+@operands("x mask")
+def masked_fill(ops, x, mask, value):
+    return ops("where", mask, ops("full_like", x, value), x)
+
+
+@operands("prob uniform_sample sample_indices")
+def multinomial_from_uniform(ops, prob, uniform_sample, sample_indices=None, dtype="int64"):
+    """For each sample the class of its row of `prob` in whose part of the sum of probabilities it lies: (samples, 1)."""
+    if len(shape_of(prob)) != 2 or len(shape_of(uniform_sample)) != 2:
+        raise InferError("multinomial_from_uniform: prob and uniform_sample must have 2 dimensions")
+    sums = ops("cumsum", prob, 1)
+    if sample_indices is not None:
+        ops.same_dims("multinomial_from_uniform: samples", shape_of(uniform_sample)[:1], shape_of(sample_indices)[:1])
+        sums = ops("take", sums, ops("reshape", sample_indices, (-1,)), 0)
+    else:
+        ops.same_dims("multinomial_from_uniform: samples", shape_of(uniform_sample)[:1], shape_of(prob)[:1])
+    below = ops("greater_equal", uniform_sample, sums)
+    last = shape_of(prob)[1] - 1
+    count = ops("sum", ops("astype", below, dtype), [1], True)
+    return ops("minimum", count, ops("full_like", count, plain(last))) if isinstance(plain(last), int) else count
+
+
+def layout_transform(ops, x, index_map=None, pad_value=None, axis_separators=(), input_axis_separators=(), **own):
+    """The elements of x where index_map, a function of indices or an IndexMap, puts them. Between named layouts
+    (src_layout ...) it is the table's operator."""
+    if index_map is None:
+        return ops.core("layout_transform", x, **own)
+    shape = shape_of(x)
+    index_map = index_map if isinstance(index_map, IndexMap) else IndexMap.from_func(
+        index_map, len(shape), index_dtype="int64")
+    if len(index_map.initial_indices) != len(shape):
+        raise InferError(f"layout_transform: the index map takes {len(index_map.initial_indices)} indices, the tensor "
+                         f"has {len(shape)} dimensions")
+    if pad_value is not None and plain(pad_value) is not None:
+        ops.value_of("layout_transform", x, pad_value)
+    target = tuple(index_map.map_shape(shape))
+    moves = _moves(index_map, shape, target)
+    if moves is not None:
+        return ops("permute_dims", x, moves)
+    sizes, out = _static("layout_transform", shape), _static("layout_transform", target)
+    places = np.full(out, -1, np.int64)
+    for flat, at in enumerate(np.ndindex(*sizes)):
+        places[tuple(int(plain(i)) for i in index_map.map_indices([as_expr(a).astype("int64") for a in at]))] = flat
+    filled = ops("take", ops("reshape", x, (-1,)), ops.constant(np.maximum(places, 0)), 0)
+    if (places >= 0).all():
+        return filled
+    return ops("where", ops.constant(places >= 0), filled, ops("full_like", filled, plain(pad_value or 0)))
+
+
+def _moves(index_map, shape, target):
+    """The order of axes that an index map is, None where it is more than that."""
+    axes = [next((k for k, v in enumerate(index_map.initial_indices) if v is i), None) if isinstance(i, Var) else None
+            for i in index_map.final_indices]
+    return tuple(axes) if None not in axes and len(set(axes)) == len(axes) == len(shape) else None
+
+
+layout_transform.over = True
+TENSORS = {
+    "layout_transform": layout_transform,
+    "sort": sort, "argsort": argsort, "topk": topk, "collapse_sum_to": collapse_sum_to,
+    "collapse_sum_like": collapse_sum_like, "einsum": einsum, "eye": eye, "eye_like": eye_like,
+    "hamming_window": hamming_window, "wrap_param": wrap_param, "quantize": quantize, "dequantize": dequantize,
+    "masked_fill": masked_fill, "multinomial_from_uniform": multinomial_from_uniform,
+}
+__all__ = ["TENSORS"]

@@ -1,0 +1,206 @@
+"""relax.op's calls: of operators of the table, or in classic form where these are several or not yet known.
+
+A call in classic form has TVM's name, operands and attributes: of what is made of several operators ("nn.group_norm"),
+and of operators whose arguments are not known in full. `in_operators` makes it of operators when they are.
+"""
+from __future__ import annotations
+
+import inspect
+
+from .. import op as op_table
+from ..op import InferError
+from ..dtype import DataType
+from .classic import Function, Namespace, dtype_of, plain, shape_of
+from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
+from .rules import RULES
+from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
+from .partial import infer_partial, is_partial, leaves
+from .block_builder import as_argument
+
+
+class Ops:
+    """What functions of several operators (composites.py) call: ops(name, ...), and what else they need."""
+
+    def __init__(self, namespace):
+        self.core = namespace.core
+        self.made = namespace.made
+
+    def __call__(self, name, /, *args, **kwargs):
+        return self.made(name, *args, **kwargs)
+
+    @staticmethod
+    def tuple(*fields):
+        return RelaxTuple(fields)
+
+    @staticmethod
+    def items(value, count):
+        return [value[k] for k in range(count)]
+
+    @staticmethod
+    def constant(array):
+        return const(array)
+
+    @staticmethod
+    def size(dim):
+        return size_of("this operator", dim)
+
+    @staticmethod
+    def same_dims(what, a, b):
+        if len(a) != len(b) or not all(map(same_dim, a, b)):
+            raise InferError(f"{what} differ: {shape_text(a)} and {shape_text(b)}")
+
+    def same_shape(self, what, a, b):
+        self.same_dims(what, shape_of(a), shape_of(b))
+
+    @staticmethod
+    def integers(what, x):
+        if not dtype_of(x).is_int:
+            raise InferTypeError(f"{what}: takes integers, got {dtype_of(x)}")
+
+    @staticmethod
+    def range_of(dtype):
+        return DataType(dtype).finite_range()
+
+    @staticmethod
+    def value_of(what, x, value):
+        """InferError where a number is not of x's kind."""
+        value = plain(getattr(value, "value", value))
+        if isinstance(value, float) and not dtype_of(x).is_float:
+            raise InferError(f"{what}: {value} is no {dtype_of(x)}")
+
+    @staticmethod
+    def declared(x, dims):
+        """x, whose shape is known to be `dims`."""
+        if not isinstance(x, RelaxCall) or same_shape(shape_of(x), dims):
+            return x
+        return x.replace(struct_info=TensorStructInfo(dims, dtype_of(x)))
+
+
+class GraphNamespace(Namespace):
+    """relax.op. runtime: {name: function to struct info} of calls that no operator computes."""
+
+    def __init__(self, signatures, finish, composites, runtime):
+        super().__init__(signatures, finish, composites)
+        self.ops, self.runtime = Ops(self), runtime
+
+    def names(self):
+        return [*super().names(), *self.runtime]
+
+    def member(self, name):
+        return Function(self, name) if name in self.runtime else super().member(name)
+
+    def operands_of(self, name):
+        if name not in self.runtime:
+            return super().operands_of(name)
+        f = self.runtime[name]
+        known = getattr(f, "operands", None)
+        return known.split() if known is not None else [next(iter(inspect.signature(f).parameters))]
+
+    def bound(self, name, args, kwargs):
+        if name not in self.runtime:
+            return super().bound(name, args, kwargs)
+        given = inspect.signature(self.runtime[name]).bind(*args, **kwargs)
+        names, operands, attrs = self.operands_of(name), [], {}
+        for k, v in given.arguments.items():
+            if k in names and isinstance(v, tuple) and k == "values":
+                operands += v
+            elif k in names:
+                operands.append(v)
+            else:
+                attrs[k] = v
+        return operands, attrs
+
+    def call(self, name, /, *args, **kwargs):
+        strict = None
+        values = list(leaves((args, kwargs)))
+        if name in self.runtime:
+            info = None if any(e.struct_info is None for e in values) else self.runtime[name](*args, **kwargs)
+            return self._classic(name, args, kwargs, info)
+        if any(e.struct_info is None for e in values):
+            return self._classic(name, args, kwargs, None)
+        if not any(map(is_partial, values)):
+            try:
+                made = self.made(name, *args, **kwargs)
+                whole = isinstance(made, RelaxCall) and (
+                    name not in self.composites or made.op == name and _plain_call(made))
+                if whole:
+                    return _on_device(made, values)
+                if name not in self.composites or getattr(self.composites[name], "inline", False):
+                    return made
+                return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
+            except InferError as error:
+                strict = error
+        rule = RULES.get(name)
+        try:
+            info = infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape") if not rule else (
+                rule(*self._values(name, args, kwargs)))
+        except InferError as error:
+            raise strict or error from None
+        return _on_device(self._classic(name, args, kwargs, info), values)
+
+    def _values(self, name, args, kwargs):
+        """(operands without those left out, attributes with their defaults, as Python's)"""
+        operands, attrs = self.bound(name, args, kwargs)
+        return [o for o in operands if o is not None], {k: plain(v) for k, v in attrs.items()}
+
+    def _classic(self, name, args, kwargs, info):
+        operands, attrs = self.bound(name, args, kwargs)
+        names = self.operands_of(name)
+        given = [n for n, o in zip(names, operands) if o is not None]
+        attrs = {k: plain(v) for k, v in attrs.items()}
+        if given != names[:len(given)]:
+            attrs["operands"] = tuple(given)
+        operands = [o for o in operands if o is not None]
+        if name in self.signatures:
+            operator = self.signatures[name].partition(":")[0]
+            if op_table.get(operator).arity[1] is None and isinstance(operands[0], (list, tuple)):
+                operands = list(operands[0])
+            name = operator if operator in self.signatures else name
+        return RelaxCall(name, tuple(map(as_argument, operands)), attrs, info)
+
+    def again(self, call):
+        """A call in classic form made again, of its arguments as they are now."""
+        return self.call(call.op, **self._arguments(call))
+
+    def in_operators(self, call):
+        """A call in classic form as an expression of operators. InferError where its arguments are not known."""
+        if call.op in self.runtime:
+            raise InferError(f"{call.op} is no operator of the table: the program stays as it is")
+        return self.made(str(call.op), **self._arguments(call))
+
+    def _arguments(self, call):
+        name, attrs = str(call.op), dict(call.attrs)
+        names = attrs.pop("operands", None) or self.operands_of(name)
+        args = list(call.args)
+        if name in self.signatures:
+            operator = self.signatures[name].partition(":")[0]
+            if op_table.get(operator).arity[1] is None:
+                args = [args]
+        return {**dict(zip(names, args)), **attrs}
+
+
+def _plain_call(call):
+    """Whether a call's arguments are values, and no calls."""
+    return not any(isinstance(e, RelaxCall) for e in leaves(call.args))
+
+
+def _on_device(call, values):
+    """The call, on the device of its arguments. InferTypeError where these name several."""
+    devices = []
+    for e in values:
+        fields = getattr(e.struct_info, "fields", (e.struct_info,))
+        devices += [f.vdevice for f in fields if isinstance(f, TensorStructInfo) and f.vdevice is not None]
+    if not devices or call.struct_info is None:
+        return call
+    if any((d.target, d.vdevice_id) != (devices[0].target, devices[0].vdevice_id) for d in devices):
+        raise InferTypeError(f"{call.op}: its arguments are on several devices; move them with to_vdevice")
+    return call.replace(struct_info=_placed(call.struct_info, devices[0]))
+
+
+def _placed(info, device):
+    if isinstance(info, TupleStructInfo):
+        return info.replace(fields=tuple(_placed(f, device) for f in info.fields))
+    return info.replace(vdevice=device) if isinstance(info, TensorStructInfo) else info
+
+
+__all__ = ["GraphNamespace"]

@@ -1,0 +1,101 @@
+"""Calls in classic form (relax/graph_calls.py) made of operators of the table."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from ..names import Names, unique_name
+from ..node import Mutator, collect
+from ..op import OPS, InferError
+from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem,
+                          VarBinding)
+from ..relax.infos import same_info
+from ..upper import upper
+
+VARS = (RelaxVar, DataflowVar)
+
+
+def is_classic(call):
+    """Whether a call is in classic form: of several operators, or of one whose arguments were not known."""
+    if not isinstance(call, RelaxCall) or not isinstance(call.op, str) or call.op not in upper("classic_names")():
+        return False
+    return call.op not in OPS or set(call.attrs) != set(OPS[call.op].attrs)
+
+
+def in_operators(mod):
+    """Requires: nothing. Ensures that calls name operators of the table, with all of these' attributes; struct info
+    that becomes known by that is inferred again. What is still not known stays as it is."""
+    functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and any(map(
+        is_classic, collect(f.body, RelaxCall))) else f for name, f in mod.functions.items()}
+    return mod.with_functions(functions) if any(functions[n] is not f for n, f in mod.functions.items()) else mod
+
+
+class _Rewrite(Mutator):
+    def __init__(self, func):
+        self.known, self.bindings = {}, []
+        self.names = Names(v.name for v in collect(func, VARS))
+
+    def function(self, func):
+        body = self.visit(func.body)
+        info = func.ret_struct_info
+        if info is not None and not same_info(info, body.struct_info):
+            info = body.struct_info
+        return func.replace(body=body, ret_struct_info=info)
+
+    def visit_RelaxVar(self, v):
+        return self.known.get(id(v), v)
+
+    visit_DataflowVar = visit_RelaxVar
+
+    def visit_SeqExpr(self, seq):
+        blocks = []
+        for block in seq.blocks:
+            with self._block() as bindings:
+                for b in block.bindings:
+                    self._binding(b)
+            blocks.append(block.replace(bindings=tuple(bindings)))
+        return SeqExpr(tuple(blocks), self.visit(seq.body))
+
+    @contextmanager
+    def _block(self):
+        outer, self.bindings = self.bindings, []
+        yield self.bindings
+        self.bindings = outer
+
+    def _binding(self, b):
+        value = self.visit(b.value)
+        if isinstance(b, MatchCast):
+            self.bindings.append(b.replace(value=value))
+            return
+        if isinstance(value, RelaxCall):
+            value = self._call(value, value is not b.value, b.var)
+        var, info = b.var, value.struct_info
+        if var.struct_info is None or not same_info(var.struct_info, info):
+            var = self.known[id(b.var)] = type(var)(var.name, info, var.origin)
+        self.bindings.append(VarBinding(var, value))
+
+    def _call(self, call, changed, var):
+        if is_classic(call):
+            try:
+                return self._flat(upper("in_operators")(call), var, True)
+            except InferError:
+                return call
+        if changed and isinstance(call.op, str) and call.op in OPS:
+            return call.replace(struct_info=OPS[call.op].infer(call))
+        return call
+
+    def _flat(self, value, var, whole=False):
+        """A value with the calls inside it bound to variables like `var`."""
+        if isinstance(value, RelaxTuple):
+            return value.replace(fields=tuple(self._flat(f, var) for f in value.fields))
+        if isinstance(value, TupleGetItem):
+            value = value.replace(tuple_value=self._flat(value.tuple_value, var))
+        elif isinstance(value, RelaxCall):
+            value = value.replace(args=tuple(self._flat(a, var) for a in value.args))
+        if whole or not isinstance(value, (RelaxCall, TupleGetItem)):
+            return value
+        made = type(var)(unique_name(var.name, self.names), value.struct_info, var.origin)
+        self.bindings.append(VarBinding(made, value))
+        return made
+
+
+__all__ = ["in_operators", "is_classic"]
