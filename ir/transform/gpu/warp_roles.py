@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from ...arith import Analyzer
 from ...arith.pattern import conjuncts
-from ...expr import EQ, Call, IntImm, Range, Var, const, is_const_int, substitute
+from ...expr import EQ, Call, Cast, FloorDiv, FloorMod, IntImm, Range, Var, cast, const, is_const_int, substitute
 from ...node import Mutator, collect, structural_equal
-from ...tir.buffer import decl_buffer, row_major_strides
+from ...tir.buffer import decl_buffer
 from ...tir.hints import RING, SWIZZLE, UNROLL
 from ...tir.intrin import address_of, call_extern
 from ...tir.lanes import weak_alignments
@@ -265,8 +265,8 @@ class _Box:
         if self.columns * size != ROW or self.rows > MOST:
             return f"a tile has rows of {ROW} bytes, and {MOST} of them at most"
         self._bind((row, self.rows), (column, self.columns))
-        *outer, x = (substitute(i, single) for i in load.indices)
-        y = sum((i * s for i, s in zip(outer, row_major_strides(shape))), const(0)) if outer else const(0)
+        *outer, x = [_in_full(substitute(i, single)) for i in load.indices]
+        y = self._joined(outer, shape) if outer else const(0)
         start = {row: const(0, row.dtype), column: const(0, column.dtype)}
         self.x, self.y = (self.an.simplify(substitute(e, start)) for e in (x, y))
         if not self.an.can_prove_equal(x, self.x + column) or not self.an.can_prove_equal(y, self.y + row):
@@ -274,12 +274,26 @@ class _Box:
         self.width, self.height = width, const(1)
         for n in shape:
             self.height = self.an.simplify(self.height * n)
-        ends = [self.an.simplify(e) for e in (*_below(x, width), *_below(y, self.height))]
+        at = substitute(load.indices[-1], single)  # as guards have it
+        ends = [self.an.simplify(e) for e in (*_below(x, width), *_below(at, width), *_below(y, self.height))]
         for c in (c for condition in conditions for c in conjuncts(condition)):
             c = self.an.simplify(c)
             if not is_const_int(c, 1) and not any(structural_equal(c, end) for end in ends):
                 return f"it copies only where {c}, which is no end of {self.source.name}"
         return None
+
+    def _joined(self, indices, shape):
+        """Indices as one, of all dimensions together: those that are quotients and remainders of one index as that."""
+        index, size = indices[-1], shape[-1]
+        for high, extent in zip(reversed(indices[:-1]), reversed(shape[:-1])):
+            low, index = index, high * size + index
+            if isinstance(low, FloorMod) and structural_equal(low.b, size):
+                quotient = high.a if isinstance(high, FloorMod) and structural_equal(high.b, extent) else high
+                if isinstance(quotient, FloorDiv) and structural_equal(quotient.b, size) and self.an.can_prove_equal(
+                        (quotient.a - low.a) % size, 0):
+                    index = quotient.a if quotient is high else quotient.a % self.an.simplify(size * extent)
+            size = self.an.simplify(size * extent)
+        return index
 
     def _bind(self, *variables):
         for v, extent in variables:
@@ -294,12 +308,18 @@ class _Box:
         zeros = [const(0) for _ in ring.shape[1:]]
         source = address_of(BufferLoad(self.source, tuple(const(0) for _ in self.source.shape)))
         matrix = Call("handle", TENSOR_MAP, (source, self.width, self.height, const(self.columns), const(self.rows)))
-        call = _call("ingot_tma_load_2d", address_of(BufferLoad(ring, (stage, *zeros))), matrix, bar, self.x, self.y)
+        call = _call("ingot_tma_load_2d", address_of(BufferLoad(ring, (stage, *zeros))), matrix, bar,
+                     *(cast(i, "int32") for i in (self.x, self.y)))
         whole = [Range.from_min_extent(const(0), n) for n in ring.shape[1:]]
         one = Range.from_min_extent(stage, const(1, stage.dtype))
         region = self.block.writes[0].replace(buffer=ring, region=(one, *whole))
         block = self.block.replace(reads=(), writes=(region,), body=call)
         return BlockRealize((), const(True), block)
+
+
+def _in_full(index):
+    """An index before it was made narrower, which it fits."""
+    return _in_full(index.value) if isinstance(index, Cast) and index.value.dtype.is_int else index
 
 
 def _below(i, end):

@@ -108,7 +108,7 @@ def _is_matrix(factor, form, points, read, weak):
     *shape, width = load.buffer.shape
     outer = [(i, n) for i, n in zip(outer, shape) if not is_const_int(n, 1)]
     axes = [a for a in (*form.batch, *points) if not is_const_int(a.extent, 1) and uses(load.indices, {a.var})]
-    many = len(outer) > 1 and not all(isinstance(n, IntImm) for _, n in outer)
+    many = not all(isinstance(n, IntImm) for _, n in outer[1:])
     return [last] == terms and not many and isinstance(width, IntImm) and (
         width.value * load.dtype.bytes % CHUNK == 0 and weak.get(load.buffer.data, CHUNK) % CHUNK == 0) and (
         len(outer) == len(axes) and all(i is a.var and not a.part and structural_equal(a.extent, n)
