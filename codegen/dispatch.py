@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+
 from ..ir.relax.accuracy import PROMISES
 from .c_names import MOST_NETWORK
 from .c_types import identifier
 from .kernels import bounds_of
 from .output_folder import write_folder
 from .package import ARENA_ALIGN, INT_MAX, CompiledModel, Folder, objects_of, package_version, runtime_files
-from .c_program import wrap_call
 from .program import header_bytes, named, sharing_weights
 from .sbom import bill_of_materials
 from .target import Target, TargetError

@@ -288,11 +288,18 @@ class Folder:
             return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
-        return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        files = {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        if tools.get("serves"):
+            files |= {f"{self.name}_serve.c": self._render("serve.c"),
+                      "ingot_serve.h": (RUNTIME / "ingot_serve.h").read_text()}
+            if board.uart:
+                files[f"{self.name}_server.c"] = self._render("board/server.c", **tools)
+        return files
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
         return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "serves": bool(tools.board) and self.static and self.m.weights in ("array", "incbin"),
                 "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags),
