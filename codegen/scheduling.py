@@ -14,6 +14,7 @@ from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.stmt import DeclBuffer
 from ..ir.transform.gpu.launch import LaunchError, device_kernels
+from ..ir.transform.gpu.warp_roles import WarpRoleError
 from ..ir.transform.pipeline import Network, lower_prim_func, pipeline_for
 from ..ir.transform.walk import blocks
 from .describe import primitives
@@ -123,7 +124,7 @@ class Scheduling:
         try:
             lowered = self.lowered[sch.func] = lower_prim_func(sch.func, pipeline_for(machine, Network(self.kept)))
             kernels = device_kernels(lowered, machine.launch)
-        except LaunchError as error:
+        except (LaunchError, WarpRoleError) as error:
             raise PlanError(str(error)) from None
         own = max(sum(d.buffer.shape[0].value * d.buffer.dtype.bytes for d in collect(k.func.body, DeclBuffer)
                       if not d.buffer.scope.startswith("shared")) for k in kernels)
