@@ -215,7 +215,7 @@ class _PackWeights(GraphRewriter):
             return call
         if not isinstance(weight, Constant) or call.args[0].struct_info.ndim < 2:
             return call
-        if self.lanes > 1 and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
+        if (self.lanes > 1 or self.target.dot_pairs) and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
             return self._dots(binding, call)
         if weight.data.dtype != np.float32:
             return call
