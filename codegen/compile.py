@@ -400,7 +400,7 @@ def _end(desc, dims):
 _KEEPING = ("astype", "permute_dims", "strided_slice", "broadcast_to", "flip", "tile", "repeat")  # values as they are
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
 _RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
-_PRODUCTS = ("matmul", "matmul_quantized")
+_PRODUCTS = ("matmul", "matmul_quantized", "qnn.matmul")
 _COUNTED = (*_CONVOLUTIONS, *_RECURRENT, *_PRODUCTS)
 
 

@@ -22,6 +22,7 @@ FEATURES = {
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
+    "dot_rows": {"mve"},               # multiplies rows of 16 bytes, and adds up all products
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -251,6 +252,10 @@ class Target(metaclass=_Named):
     @cached_property
     def dot_pairs(self):
         return not FEATURES["dot_pairs"].isdisjoint(self.isa)
+
+    @cached_property
+    def dot_rows(self):
+        return not FEATURES["dot_rows"].isdisjoint(self.isa)
 
     @cached_property
     def integers(self):

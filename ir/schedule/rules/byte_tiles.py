@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...relax.ops.conv_planar import ROWS, SUMS, TAPS
-from ...tir.hints import UNROLL
+from ...tir.hints import DOT_ROW, UNROLL
 from ..plan import Kernel, Match, Plan, Tile, shared
 from ..primitives.sample import divisors
 from . import tiles
@@ -91,9 +91,11 @@ def _apply(sch, epilogue, kernel, plan, target):
     _copy(sch, rows, yo, kernel.inputs)
     for loop in (yi, xi, ci):
         sch.unroll(loop)
-    nn, oo, ty, tx, oi, kh, k = sch.get_loops(sums)[-7:]
-    sch.reorder(kh, k, nn, oo, ty, tx, oi)
-    most = MOST_TERMS if kernel.words else FEW_TERMS if target.integers.registers > MANY_REGISTERS else 1
+    nn, oo, ty, tx, oi, kh, k, *row = sch.get_loops(sums)[-len(sch.get(sums).iter_vars):]
+    sch.reorder(kh, k, nn, oo, ty, tx, oi, *row)
+    for t in row:
+        sch.annotate(t, DOT_ROW, 1)
+    most = 1 if row else MOST_TERMS if kernel.words else FEW_TERMS if target.integers.registers > MANY_REGISTERS else 1
     terms = max(d for d in divisors(static_extent(sch, k)) if d <= most)
     run, term = sch.split(k, [None, terms])
     for loop in (term, ty, tx, oi):
