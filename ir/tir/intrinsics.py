@@ -192,7 +192,7 @@ INTRINSICS = _rows(
         ("sinh", "sinh"), ("cosh", "cosh"), ("asinh", "arcsinh"), ("acosh", "arccosh"), ("atanh", "arctanh"))),
     _libm("pow", _power, 2, is_costly=True), _libm("fmod", np.fmod, 2), _libm("atan2", np.arctan2, 2),
     Intrinsic("isnan", np.isnan, result="bool"), Intrinsic("isinf", np.isinf, result="bool"),
-    _libm("exp2", np.exp2),
+    Intrinsic("exp2", np.exp2, 1, _c("exp2", cuda="ingot_exp2f")),
     Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
     _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p),
     _libm("nearbyint", np.rint, cost=1),
