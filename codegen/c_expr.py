@@ -371,6 +371,10 @@ class CExpr:
         name = e.op.removeprefix("tir.")
         if name == "load_word":
             return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
+        if name.startswith("dot_row_"):
+            *rows, total = e.args
+            places = [f"&{self.text(row, UNARY)}" for row in rows]
+            return f"{self.helper(name)}({', '.join([*places, self.text(total)])})", POSTFIX
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX

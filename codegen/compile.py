@@ -418,9 +418,9 @@ def _end(desc, dims):
 # ---------------------------------------------------------------- facts about a module
 
 _KEEPING = ("astype", "permute_dims", "strided_slice", "broadcast_to", "flip", "tile", "repeat")  # values as they are
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "qnn.conv2d", "qnn.conv3d")
 _RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
-_PRODUCTS = ("matmul", "matmul_quantized")
+_PRODUCTS = ("matmul", "matmul_quantized", "qnn.matmul")
 _COUNTED = (*_CONVOLUTIONS, *_RECURRENT, *_PRODUCTS)
 
 

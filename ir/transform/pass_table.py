@@ -22,6 +22,7 @@ from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
+from .dot_rows import dot_rows
 from .facts import ENSURED_BY, words
 from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
@@ -302,6 +303,7 @@ TIR = _rows(
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("DotRows", _tir, dot_rows, "flat buffers"),
     ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),

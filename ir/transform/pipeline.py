@@ -83,7 +83,7 @@ _LOWERING = (
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
-_LAST = ("LowerIntrin", "LaneIndexedDot", "Accumulate", "RoundToBytes", "OutlineTiles", "HoistIndex",
+_LAST = ("LowerIntrin", "LaneIndexedDot", "Accumulate", "DotRows", "DotRows", "RoundToBytes", "OutlineTiles", "HoistIndex",
          "CommonSubexprElimTIR", "VerifyHints")
 # Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of

@@ -48,6 +48,8 @@ class Product(Kernel):
         return "compressed" if self.compressed else self.dot or "fma"
 
     def seen(self, target):
+        if self.dot and target.integers:
+            return target.holding(target.integers)
         if self.compressed:
             return target.without("by_element").sparing(REGISTERS)
         return target if self.by_element and not self.dots or not target.by_element else target.without("by_element")
