@@ -22,6 +22,7 @@ FEATURES = {
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
+    "matrix_dots": {"i8mm"},          # the same of two rows by two columns, eight products each
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -267,6 +268,11 @@ class Target(metaclass=_Named):
             return ()
         signs = {"s": "int8", "u": "uint8"}
         return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+
+    @cached_property
+    def matrix_dots(self):
+        """The names of the products of words of bytes that an instruction has of two rows by two columns."""
+        return () if FEATURES["matrix_dots"].isdisjoint(self.isa) else ("dot_s8s8", "dot_u8u8", "dot_u8s8")
 
     @cached_property
     def integer_tiles(self):
