@@ -36,7 +36,7 @@ def _turns(call, target):
         return False
     shifted, x = without_zero_point(call), str(call.args[0].struct_info.dtype)
     weight = None if shifted is None else as_bytes(shifted, "")
-    if weight is None or any(call.attrs.get("padding", ())) and not isinstance(call.args[2], Constant):
+    if weight is None:
         return False
     w = weight.data.dtype.name
     return not target.dots(x, w) and target.dots(OTHER[x], w)
