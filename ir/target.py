@@ -22,6 +22,7 @@ FEATURES = {
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
+    "products_s8s8": {"asimd"},       # products of 16 bits of bytes that both have a sign, or both have none
     "matrix_dots": {"i8mm"},          # the same of two rows by two columns, eight products each
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
@@ -207,8 +208,11 @@ class Target(metaclass=_Named):
         return self.kind == "c"
 
     def dots(self, rows, columns):
-        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
-        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+        """How well the target multiplies bytes of these dtypes, "int8" or "uint8": 2 where an instruction adds up
+        products of four, 1 where one multiplies bytes, 0 where they are widened before."""
+        if not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa):
+            return 2
+        return int(rows == columns and not FEATURES["products_s8s8"].isdisjoint(self.isa))
 
     def __str__(self):
         return self.name
@@ -267,7 +271,7 @@ class Target(metaclass=_Named):
         if not self.by_element:
             return ()
         signs = {"s": "int8", "u": "uint8"}
-        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]) == 2)
 
     @cached_property
     def matrix_dots(self):
