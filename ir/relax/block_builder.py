@@ -11,6 +11,7 @@ from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
+from .infos import call_info
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
                    RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
                    as_struct_info, call_tir, function_of_blocks)
@@ -196,13 +197,7 @@ class BlockBuilder:
         """Struct info of a call that has none: of an operator or of a function of the module."""
         if call.op != "call":
             return upper("classic_call")(call).struct_info
-        func = self._mod[call.attrs["gv"]]
-        dims = {}
-        for p, a in zip(func.params, call.args):
-            for mine, theirs in zip(getattr(p.struct_info, "shape", None) or (), getattr(a.struct_info, "shape", None)
-                                    or ()):
-                dims.setdefault(mine, theirs)
-        return substitute(func.ret_struct_info, dims)
+        return call_info(self._mod[call.attrs["gv"]], call.args)
 
     # ------------------------------------------------------------ functions of the module
 

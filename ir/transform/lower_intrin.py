@@ -7,10 +7,10 @@ from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMo
                     Sub, Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
-from ..tir.intrinsics import DOTS
+from ..tir.intrinsics import DOTS, TAPS
 from ..tir.stmt import BufferLoad, LetStmt
 
-_DOTS = {f"tir.{name}" for name in DOTS}
+_DOTS = {f"tir.{name}" for name in (*DOTS, *TAPS)}
 MOST_LIMIT = 1 << 16  # of numbers that are rounded: of 16 bits and fewer
 
 
@@ -86,7 +86,7 @@ class _Lower(WithRanges):
     def visit_Add(self, e):
         e = self.generic_visit(e)
         if isinstance(e.b, Call) and e.b.op in _DOTS and _is_zero(e.b.args[2]):
-            return e.b.replace(args=(*e.b.args[:2], e.a))
+            return e.b.replace(args=(*e.b.args[:2], e.a, *e.b.args[3:]))
         if e.dtype.lanes > 1 and e.dtype.is_float:
             if any(isinstance(x, Mul) and _scales_integers(x) for x in (e.a, e.b)):
                 return e.replace(a=_held(e.a), b=_held(e.b))

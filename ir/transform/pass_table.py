@@ -14,11 +14,14 @@ from .accumulate import accumulate
 from .alias import update_in_place
 from .alignments import state_alignments
 from .bind_params import bind_params
+from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
+from .dead_code import dead_code_elimination
+from .eliminate_common import eliminate_common_subexpr
 from .facts import ENSURED_BY, words
 from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
@@ -51,6 +54,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_operators import in_operators
+from .inline_functions import inline_private_functions
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
@@ -307,9 +311,23 @@ TIR = _rows(
     ("VerifyHints", _after_others, verify_hints, "", "", 0, None, {"left_out": ()}),
 )
 
+
+def _functions(function, settings):
+    """A pass from a function over graph functions, of which a module may have any number."""
+    def run(mod, context):
+        with internal_errors(function.__name__):
+            return mod.with_functions({n: function(f, **settings) if isinstance(f, Function) else f
+                                       for n, f in mod.functions.items()})
+    return run
+
+
 RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("InOperators", _graph, in_operators),
+    ("CanonicalizeBindings", _functions, canonicalize_bindings),
+    ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),
+    ("DeadCodeElimination", _module, dead_code_elimination),
+    ("InlinePrivateFunctions", _module, inline_private_functions),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("MatchSigns", _graph, match_signs, "folded constants", "", 1),

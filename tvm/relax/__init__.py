@@ -23,8 +23,8 @@ def ShapeType(ndim=-1):  # noqa: N802
 
 
 def __getattr__(name):
-    if name == "transform":  # loads every pass
-        return _import_module(".transform", __name__)
+    if name in ("transform", "dpl"):  # load every pass
+        return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
     if name in _BUILT:
