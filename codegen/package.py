@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.arith import Analyzer
-from ..ir.expr import IntImm, const, free_vars, substitute
+from ..ir.expr import IntImm, Var, const, free_vars, substitute
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
@@ -23,7 +23,7 @@ from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, includes_of, split_files
-from .limits import ram_use
+from .limits import at_most, ram_use, tensors_bytes
 from .lives import upper_bound, upper_bounds
 from .memories import scope
 from .output_folder import write_folder
@@ -119,9 +119,16 @@ class CompiledModel:
 
     @property
     def arena_bytes(self):
-        """Bytes of the arena of a CPU, None where it depends on symbolic dimensions."""
+        """Bytes of the arena of a CPU: with symbolic dimensions those at their bounds, None where these have none."""
         fixed = self.header_bytes + self.arena_threads * self.program.scratch
-        return None if self.dims else fixed + self.program.plan.total.value
+        total = at_most(self.program.plan.total, self.most_dims)
+        return None if total is None else fixed + total
+
+    @property
+    def most_dims(self):
+        """{symbolic dimension that the caller passes: the most that it may be}, of those that have a bound."""
+        bounds = ((c.right, c.left) for c in self.dim_checks if c.relation == ">=" and isinstance(c.left, IntImm))
+        return {var: most for var, most in bounds if isinstance(var, Var)}
 
     @property
     def header_bytes(self):
@@ -198,7 +205,7 @@ class Folder:
         self.expr = CExpr(_DimNames(names), self.uses)
         self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
         self.fixed_bytes = self._fixed_bytes()
-        self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else None
+        self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else self._most_arena_bytes()
         self.context = self._context()
 
     def files(self):
@@ -311,13 +318,18 @@ class Folder:
                  f"{self.name}.c": inlined(source)}
         return files if self.m.weights == "array" else {**files, **self._weights([])}
 
+    def _most_arena_bytes(self):
+        """Bytes of the arena at the bounds of symbolic dimensions; None where there are none, or more than 2 GB."""
+        size = self.m.arena_bytes if self.m.target.launch is None else None
+        return size if size is not None and size <= INT_MAX else None
+
     def _fixed_bytes(self):
         """Bytes of the arena beside tensors."""
         return self.m.header_bytes + self.m.arena_threads * self.p.scratch
 
     def _ram_bytes(self):
         """Bytes of memory that a network takes in all, of a target without a system; 0 where sizes are symbolic."""
-        use = ram_use(self.m) if self.m.target.freestanding and self.static else None
+        use = ram_use(self.m) if self.m.target.freestanding else None
         return use.bytes if use else 0
 
     def _taken(self):
@@ -390,10 +402,10 @@ class Folder:
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "scratch_bytes": fixed - m.header_bytes, "header_bytes": m.header_bytes, "thread_bytes": p.scratch,
-            "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
+            "arena_on_heap": large_arena or arena_bytes is None,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
-            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
+            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(), "tensor_bytes": tensors_bytes(m) or 0,
             "accuracy": m.accuracy, "weights": m.weights, "weights_symbol": self.weights_symbol or f"{self.name}_weights",
             "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
