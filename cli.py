@@ -17,6 +17,7 @@ EXIT_MISMATCH, EXIT_ERROR = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
+PACKAGES = ("zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack", "conan")
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 
 EXAMPLES = {
@@ -106,8 +107,10 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
-    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+    sub.add_argument("--package", choices=PACKAGES, help="the folder as others take it in: a zephyr module, an esp-idf "
                      "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+    sub.add_argument("--sbom", action="store_true", help="also write a bill of materials, NAME.spdx.json; --package "
+                     "does it anyway")
 
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
@@ -274,13 +277,11 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
-    from .codegen.package_forms import FORMS
-    if args.package is not None and args.package not in FORMS:
-        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file, package=args.package)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package,
+                                sbom=args.sbom)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     how = (f"{library.name}.c says how to build it" if args.single_file else
            f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")

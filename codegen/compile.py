@@ -308,7 +308,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories)
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories,
+        options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
 
 
 def _memories(options, lowered):

@@ -31,6 +31,7 @@ from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
 from .program import Program, header_bytes
 from .render import render
+from .sbom import bill_of_materials
 from .target import Target
 from .toolchains import toolchain
 from .tree import assigned
@@ -66,7 +67,8 @@ class CompiledModel:
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
     no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
     stack: bytes that a run takes of each thread's at most; dtype: what a float32 model is computed in; memories: (name,
-    bytes) of those that the arena is spread over.
+    bytes) of those that the arena is spread over; options: other options that it was compiled with, as pairs of a name
+    and its value.
     """
 
     program: Program
@@ -90,6 +92,7 @@ class CompiledModel:
     dim_checks: tuple = ()
     dtype: str = "float32"
     memories: tuple = ()
+    options: tuple = ()
 
     @property
     def name(self):
@@ -161,21 +164,24 @@ class CompiledModel:
         most = min(threads, self.most_threads) if self.has_team else 1
         return max(most - self.arena_threads, 0) * self.program.scratch
 
-    def files(self, single_file=False, package=None):
+    def files(self, single_file=False, package=None, sbom=False):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
         all but the interface is static. The weights are arrays in NAME.c, unless they are a "file", "extern" or "stream".
-        package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
-        folder = FOLDERS[str(self.target.kind)]
-        arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
-        if package is not None:
-            form = check_package(self, package, single_file)
-            return folder(arrays if form.as_arrays else self, form=form).packaged()
-        return folder(arrays, single=True).single_file() if single_file else folder(self).files()
+        package: the name of a row of package_forms. sbom: with NAME.spdx.json, which packages have, too. Raises
+        ValueError for what one of these is not made of."""
+        form = None if package is None else check_package(self, package, single_file)
+        as_arrays = self.weights == "incbin" and (single_file or (form is not None and form.as_arrays))
+        model = replace(self, weights="array") if as_arrays else self
+        folder = FOLDERS[str(self.target.kind)](model, single=single_file, form=form)
+        files = folder.single_file() if single_file else folder.packaged() if form else folder.files()
+        if sbom or form:
+            files[f"{self.name}.spdx.json"] = bill_of_materials(model, package_version(self.version), files)
+        return files
 
-    def write(self, folder, single_file=False, package=None):
-        """Write the folder, which must not exist or be empty; single_file and package: see files. Raises PackageError,
+    def write(self, folder, single_file=False, package=None, sbom=False):
+        """Write the folder, which must not exist or be empty; the other arguments: see files. Raises PackageError,
         leaving nothing behind."""
-        write_folder(folder, self.files(single_file, package))
+        write_folder(folder, self.files(single_file, package, sbom))
 
 
 class Folder:
@@ -289,14 +295,22 @@ class Folder:
             return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
-        return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        files = {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        if tools.get("serves"):
+            files |= {f"{self.name}_serve.c": self._render("serve.c"),
+                      "ingot_serve.h": (RUNTIME / "ingot_serve.h").read_text()}
+            if board.uart:
+                files[f"{self.name}_server.c"] = self._render("board/server.c", **tools)
+        return files
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
         return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "serves": bool(tools.board) and self.static and self.m.weights in ("array", "incbin"),
                 "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
-                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
+                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags),
+                "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
