@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..ir.expr import IntImm, free_vars
+from ..ir.expr import IntImm, Var, free_vars
 from ..ir.relax.control import all_bindings
 from ..ir.relax.expr import Constant, RelaxCall
 from ..ir.transform.graph import node_name
@@ -43,10 +43,16 @@ def at_most(size, bounds):
     return found.value if isinstance(found, IntImm) else None
 
 
+def most_dims(model):
+    """{symbolic dimension that the caller of a CompiledModel passes: the most that it may be}, of those with a bound."""
+    bounds = ((c.right, c.left) for c in model.dim_checks if c.relation == ">=" and isinstance(c.left, IntImm))
+    return {var: most for var, most in bounds if isinstance(var, Var)}
+
+
 def tensor_bytes(model, t):
     """Bytes of an input or output of a CompiledModel, at most; None where its size has no bound."""
-    bounds = upper_bounds(model.program.run) | model.most_dims
-    space = [at_most(upper_bound(d, upper_bounds(model.program.run)), bounds) for d in t.dims]
+    inside = upper_bounds(model.program.run)
+    space = [at_most(upper_bound(d, inside), most_dims(model)) for d in t.dims]
     return None if None in space else prod(space) * t.dtype.bytes
 
 
@@ -72,12 +78,12 @@ def flash_use(model):
 
 def _alive_bytes(model):
     """[bytes of the buffers that are alive at each leaf of a run, at most]."""
-    program = model.program
+    program, known = model.program, most_dims(model)
     buffers, total = program.plan.buffers, [0] * len(leaves(program.run))
     for i, life in lives(program.run).items():
         for first, last in life:
             for moment in range(first, last + 1):
-                total[moment] += at_most(buffers[i].bytes, model.most_dims) or 0
+                total[moment] += at_most(buffers[i].bytes, known) or 0
     return total
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.arith import Analyzer
-from ..ir.expr import IntImm, Var, const, free_vars, substitute
+from ..ir.expr import IntImm, const, free_vars, substitute
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
@@ -23,7 +23,7 @@ from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, includes_of, split_files
-from .limits import at_most, ram_use, tensors_bytes
+from .limits import at_most, most_dims, ram_use, tensors_bytes
 from .lives import upper_bound, upper_bounds
 from .memories import scope
 from .output_folder import write_folder
@@ -124,14 +124,8 @@ class CompiledModel:
     def arena_bytes(self):
         """Bytes of the arena of a CPU: with symbolic dimensions those at their bounds, None where these have none."""
         fixed = self.header_bytes + self.arena_threads * self.program.scratch
-        total = at_most(self.program.plan.total, self.most_dims)
+        total = at_most(self.program.plan.total, most_dims(self))
         return None if total is None else fixed + total
-
-    @property
-    def most_dims(self):
-        """{symbolic dimension that the caller passes: the most that it may be}, of those that have a bound."""
-        bounds = ((c.right, c.left) for c in self.dim_checks if c.relation == ">=" and isinstance(c.left, IntImm))
-        return {var: most for var, most in bounds if isinstance(var, Var)}
 
     @property
     def header_bytes(self):
