@@ -79,7 +79,8 @@ def test_weights_go_to_the_section_that_is_asked_for(tmp_path, suffix):
         (tmp_path / "data.bin").write_bytes(expected(arrays(), "little"))
         path = tmp_path / "data.S"
         path.write_text(render("blob.S", file="data.S", what="numbers", symbol="data", stamp="Made by a test.",
-                               blob=str(tmp_path / "data.bin"), large=False, placed="WEIGHTS"))
+                               blob=str(tmp_path / "data.bin"), large=False, placed="WEIGHTS",
+                               bytes=0))
     for flags, there in ((("-DINGOT_SECTION_WEIGHTS=\".psram\"",), True), ((), False)):
         subprocess.run(["gcc", "-I", "runtime_c", *flags, "-c", str(path), "-o", str(tmp_path / "data.o")], check=True)
         done = subprocess.run(["objdump", "-h", str(tmp_path / "data.o")], check=True, capture_output=True, text=True)
@@ -87,7 +88,7 @@ def test_weights_go_to_the_section_that_is_asked_for(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("sizes, count, found", [
-    ([10, 10, 10, 10], 2, [2, 2]), ([100, 1, 1], 3, [1, 2]), ([1, 1, 100], 2, [3]), ([5], 4, [1]), ([], 2, [0]),
+    ([10, 10, 10, 10], 2, [2, 2]), ([100, 1, 1], 3, [1, 1, 1]), ([1, 1, 100], 2, [3]), ([5], 4, [1]), ([], 2, [0]),
     ([3] * 10, 3, [4, 3, 3]), ([7, 7], 1, [2])])
 def test_groups_of_about_as_many_bytes(sizes, count, found):
     groups = groups_of(sizes, count)
