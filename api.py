@@ -46,7 +46,7 @@ def _is_program(model):
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
-            ram_limit=None, flash_limit=None, memory=None):
+            ram_limit=None, flash_limit=None, memory=None, weight_groups=1):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
@@ -80,6 +80,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
     memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument of
     NAME_init.
+    weight_groups: files that embedded weights are divided among, in the order of layers.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
@@ -87,7 +88,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     if _is_program(model):
         return build(model, target=target)
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory)
+                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory,
+                                  weight_groups)
                     for t in targets_of(target))
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)

@@ -183,6 +183,8 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    sub.add_argument("--weight-groups", type=_positive(int), default=1, metavar="N", help="divide embedded weights among N "
+                     "files, in the order of layers, so that a linker script can place each (default: 1)")
     if sub.prog.endswith("inspect"):  # whose --memory is what it prints
         sub.set_defaults(memories=None)
     else:
@@ -418,7 +420,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories, "weight_groups": args.weight_groups,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

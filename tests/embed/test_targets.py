@@ -112,7 +112,7 @@ def test_memory_in_all(exported):
                          for what in ("ARENA", "STACK", "RAM"))
     outputs = sum(eval(size) for size in re.findall(r"#define CONV_NET_\w+_SIZE \(([\d* ]+)\)", header))
     assert ram == arena + stack + 4 * outputs and stack <= 2048
-    assert f"{ram} bytes of RAM" in (folder / "README.md").read_text()
+    assert f"| **RAM in all** | {ram} |" in (folder / "README.md").read_text()
     assert "RAM_BYTES" not in (exported("conv_net", target="c").folder / "conv_net.h").read_text()
 
 
