@@ -152,9 +152,10 @@ def _add_options(sub):
                      "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
                      "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern", "stream"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: incbin, without a system array)")
+                     "program loads, memory of the caller's, or flash that a run reads by a function of the "
+                     "caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
@@ -182,6 +183,11 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    if sub.prog.endswith("inspect"):  # whose --memory is what it prints
+        sub.set_defaults(memories=None)
+    else:
+        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...", help="memories of a board that the arena is spread over, the "
+                     "fastest first: dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -412,7 +418,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

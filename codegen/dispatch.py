@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+
 from ..ir.relax.accuracy import PROMISES
 from .c_names import MOST_NETWORK
 from .c_types import identifier
 from .kernels import bounds_of
 from .output_folder import write_folder
-from .package import (ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, package_version,
-                      runtime_files)
-from .c_program import wrap_call
-from .program import named, sharing_weights
+from .package import ARENA_ALIGN, INT_MAX, CompiledModel, Folder, objects_of, package_version, runtime_files
+from .program import header_bytes, named, sharing_weights
 from .sbom import bill_of_materials
 from .target import Target, TargetError
 from .toolchains import COMMON, toolchain
@@ -165,7 +164,7 @@ class _DispatchFolder(Folder):
         return [w.data for w in self.blob]
 
     def _context(self):
-        arena = HEADER_BYTES + max(f.arena_bytes for f in self.each) if self.static else None
+        arena = header_bytes() + max(f.arena_bytes for f in self.each) if self.static else None
         found = [pointer for _, pointer in self.found]
         context = super()._context()
         tensors = [t["name"] for t in (*context["inputs"], *context["outputs"])]

@@ -60,7 +60,7 @@ def check_package(model, package, single_file=False):
         raise ValueError(f"a package is a folder, and so is {package}: leave out single_file (--single-file)")
     if model.target.kind != "c":
         raise ValueError(f"a package holds C alone, and {model.target} has kernels beside it: leave out package")
-    if model.weights in ("file", "extern"):
+    if model.weights in ("file", "extern", "stream"):
         raise ValueError(f"a package holds its weights: leave out weights={model.weights!r} (--weights "
                          f"{model.weights})")
     if model.packed:

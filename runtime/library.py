@@ -246,7 +246,7 @@ class CompiledLibrary:
 
     def _weights_of(self, sources):
         """The weights as an array aligned to 64 bytes where the network takes a pointer to them, else None."""
-        if self.model.weights != "file":
+        if self.model.weights not in ("file", "stream"):
             return None
         return np.memmap(sources / f"{self.model.name}_weights.bin", np.uint8, "r")
 
