@@ -48,16 +48,7 @@ static double now(void)
     return ((double)high * 4294967296.0 + (double)low) * 1e-9;
 }
 [% else %]
-static double now(void)
-{
-#if defined(__unix__) || defined(__APPLE__) || defined(__wasi__)
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#else
-    return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
+[% include "clock.c" %]
 [% endif %]
 
 #if defined(INGOT_PROFILE)

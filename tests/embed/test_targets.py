@@ -152,3 +152,26 @@ def windows_net():
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "rv32imc", "c"])
 def test_no_tiles_without_an_fpu(target):
     assert not Target.get(target).has_tiles
+
+
+# ---- the example's clock --------------------------------------------------------------------------------------------
+
+def test_a_cycle_counter_of_risc_v(exported, tmp_path):
+    need("make", "riscv64-linux-gnu-gcc", "qemu-riscv64")
+    folder = copy(exported("conv_net", target="c", weights="array").folder, tmp_path)
+    run(["make", "PROFILE=1", "CC=riscv64-linux-gnu-gcc", "CPPFLAGS=-DINGOT_CLOCK_HZ=1000000000", "example"], folder)
+    text = run(["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu", "./example"], folder)
+    total = float(re.search(r"best of 10 runs: ([\d.]+) ms", text)[1])
+    kernels = [float(ms) for ms in re.findall(r"^ *([\d.]+) ms  conv_net", text, re.MULTILINE)]
+    assert 0 < total < 1e6 and len(kernels) > 3 and all(0 < ms < 1e6 for ms in kernels)
+
+
+@pytest.mark.parametrize("cpu, counts", [("cortex-m4", True), ("cortex-a7", False)])
+def test_a_cycle_counter_of_cortex_m(exported, tmp_path, cpu, counts):
+    """Compiled, and not run: QEMU has none."""
+    need("arm-none-eabi-gcc")
+    folder = exported("conv_net", target="c", weights="array").folder
+    run(["arm-none-eabi-gcc", *STRICT, "-O1", f"-mcpu={cpu}", "-DINGOT_CLOCK_HZ=168000000", "-S", "-o",
+         tmp_path / "example.s", "conv_net_example.c"], folder)
+    text = (tmp_path / "example.s").read_text()
+    assert bool(re.search(r"\bbl\s+clock$", text, re.MULTILINE)) != counts
