@@ -1,9 +1,9 @@
 /* ingot_serve.h: the board's side of Ingot's board protocol, by which a host sets inputs, runs a network and reads what
  * it computed, over a serial port or whatever else carries bytes (docs/board-protocol.md).
  *
- * A frame: 'I', 'g', a command, an index (of a reply: a status), the length of the data as four bytes, the data, and the
- * CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one reply, whose command is
- * the request's with the highest bit set. */
+ * A frame: 'I', 'g', a command, an index (of a reply: a status), a sequence number, the length of the data as three bytes,
+ * the data, and the CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one reply,
+ * whose command is the request's with the highest bit set, of the same sequence number. */
 #ifndef INGOT_SERVE_H
 #define INGOT_SERVE_H
 
@@ -12,6 +12,7 @@
 #include "ingot.h"
 
 #define INGOT_SERVE_VERSION 1u
+#define INGOT_SERVE_MOST 4096u /* bytes of data in a request: what says more is damaged, and no frame */
 
 /* What carries the bytes, and a clock. read and write take all `bytes` and return 0; anything else ends the session. */
 typedef struct ingot_port {
@@ -53,6 +54,7 @@ typedef struct ingot_link {
     const ingot_port *port;
     uint32_t crc;
     int failed;
+    unsigned char sequence; /* of the request */
 } ingot_link;
 
 static void ingot_serve_sum(ingot_link *link, const unsigned char *data, size_t bytes)
@@ -98,7 +100,7 @@ static void ingot_serve_reply(ingot_link *link, int command, int status, uint32_
     const unsigned char head[4] = {'I', 'g', (unsigned char)(command | 0x80), (unsigned char)(status & 0xFF)};
     link->crc = 0xFFFFFFFFu;
     ingot_serve_put(link, head, sizeof head);
-    ingot_serve_put_32(link, bytes);
+    ingot_serve_put_32(link, bytes << 8 | link->sequence);
 }
 
 static void ingot_serve_finish(ingot_link *link) { ingot_serve_put_32(link, ~link->crc); }
@@ -193,7 +195,7 @@ static void ingot_serve_profile(ingot_link *link, const ingot_served *net, int c
  * out. */
 static inline int ingot_serve(const ingot_port *port, const ingot_served *net)
 {
-    ingot_link link = {port, 0, 0};
+    ingot_link link = {port, 0, 0, 0};
     unsigned char head[4] = {0};
     while (!link.failed) {
         link.crc = 0xFFFFFFFFu;
@@ -202,8 +204,10 @@ static inline int ingot_serve(const ingot_port *port, const ingot_served *net)
         ingot_serve_get(&link, &head[1], 1);
         if (head[1] != 'g') continue;
         ingot_serve_get(&link, &head[2], 2);
-        const uint32_t bytes = ingot_serve_get_32(&link);
+        const uint32_t rest = ingot_serve_get_32(&link), bytes = rest >> 8;
         const int command = head[2];
+        if (bytes > INGOT_SERVE_MOST) continue;
+        link.sequence = (unsigned char)rest;
         if (command == INGOT_SERVE_WRITE) ingot_serve_write(&link, net, head[3], bytes);
         else if (command == INGOT_SERVE_READ) ingot_serve_read(&link, net, head[3], bytes);
         else if (!ingot_serve_is_whole(&link, bytes)) ingot_serve_refuse(&link, command, INGOT_SERVE_BAD_CRC);
