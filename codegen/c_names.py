@@ -41,7 +41,7 @@ MOST_NETWORK = 40
 MOST_TENSOR = 48
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
-             "set_profile", "call_names", "device_error")
+             "set_profile", "set_reader", "call_names", "device_error")
 
 
 def network_name(text, fallback="model", kind="c"):

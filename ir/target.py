@@ -186,6 +186,11 @@ class Target(metaclass=_Named):
         own = replace(self._float32, registers=self.registers - registers)
         return replace(self, vectors=Table({**self.vectors, "float32": own}))
 
+    def summing(self, accumulators):
+        """The target as a rule sees it that puts so many sums in registers."""
+        own = replace(self._float32, accumulators=accumulators)
+        return replace(self, vectors=Table({**self.vectors, "float32": own}))
+
     def cost(self, name):
         """The value of a cost, in the unit that its row has."""
         return self._values[name]
