@@ -75,7 +75,7 @@ def test_imports_within_a_package_are_relative(package):
 # 45 ms, the compiler 570 ms).
 INSIDE = {
     "cli.py": {"importlib.metadata", "ingot.codegen.limits", "ingot.codegen.output_folder",
-               "ingot.codegen.package_forms", "ingot.codegen.target", "ingot.compile",
+               "ingot.codegen.target", "ingot.compile",
                "ingot.inspect_stage", "ingot.memory_report", "ingot.quantize", "ingot.runtime.board",
                "ingot.runtime.emulated", "ingot.runtime.sample", "ingot.runtime.shapes", "ingot.verified_folder",
                "ingot.verify", "numpy", "rich", "rich.console",
