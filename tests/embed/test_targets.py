@@ -45,7 +45,7 @@ def test_systems(exported, tmp_path, target):
     """Under a system: a cross compiler, and QEMU in user mode."""
     need_tools(target)
     folder = copy(exported("conv_net", target=target).folder, tmp_path)
-    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target).command[0]}", cflags(target),
+    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target)}", cflags(target),
                                      f"RUNNER={' '.join(TOOLCHAINS[target].runner)}"], folder)
 
 
