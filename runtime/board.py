@@ -71,9 +71,12 @@ class _Socket:
 
     def read(self, count):
         try:
-            return self.socket.recv(count)
+            data = self.socket.recv(count)
         except TimeoutError:
             return b""
+        if not data:
+            raise ConnectionError("the other end is closed")
+        return data
 
     def write(self, data):
         self.socket.sendall(data)
@@ -130,9 +133,9 @@ class Hello:
     target: str
 
 
-def frame(command, index=0, data=b"", sequence=0):
-    """A frame as bytes; index of a reply: its status."""
-    body = MAGIC + struct.pack("<BBI", command, index & 0xFF, len(data) << 8 | sequence) + data
+def frame(command, data=b"", sequence=0, status=0):
+    """A frame as bytes."""
+    body = MAGIC + struct.pack("<BBI", command, status & 0xFF, len(data) << 8 | sequence) + data
     return body + struct.pack("<I", zlib.crc32(body))
 
 
@@ -146,17 +149,17 @@ class Board:
     def hello(self):
         """The Hello of the board. Raises BoardError where it speaks another version of the protocol."""
         data = self._ask(HELLO)
-        version, big, inputs, outputs, calls, hz = struct.unpack_from("<BBBBII", data)
+        version, big, inputs, outputs, calls, hz = struct.unpack_from("<BBIIII", data)
         if version != VERSION:
             raise BoardError(f"the board speaks version {version} of the protocol, this Ingot {VERSION}: build its program "
                              "from a folder of this version")
-        name, source_hash, target = data[12:].split(b"\0")[:3]
+        name, source_hash, target = data[18:].split(b"\0")[:3]
         return Hello(version, bool(big), inputs, outputs, calls, hz, name.decode(), source_hash.decode(), target.decode())
 
     def write(self, index, data):
         """Set input number `index`."""
         for start in range(0, len(data), CHUNK):
-            self._ask(WRITE, index, struct.pack("<I", start) + data[start:start + CHUNK])
+            self._ask(WRITE, struct.pack("<II", index, start) + data[start:start + CHUNK])
 
     def run(self):
         """Run the network; returns the ticks that it took. Raises NetworkError for a status but INGOT_OK."""
@@ -164,7 +167,7 @@ class Board:
 
     def read(self, index, count):
         """The first `count` bytes of output number `index`."""
-        return b"".join(self._ask(READ, index, struct.pack("<II", start, min(CHUNK, count - start)))
+        return b"".join(self._ask(READ, struct.pack("<III", index, start, min(CHUNK, count - start)))
                         for start in range(0, count, CHUNK))
 
     def profile(self):
@@ -179,21 +182,20 @@ class Board:
     def close(self):
         self._port.close()
 
-    def _ask(self, command, index=0, data=b""):
+    def _ask(self, command, data=b""):
         """The data of the reply to a request, which is sent again where either of them comes damaged."""
         for _ in range(RETRIES):
             self._sequence = (self._sequence + 1) & 0xFF
             self._until = time.monotonic() + (self._timeout if command == RUN else ANSWER)
             try:
-                self._port.write(frame(command, index, data, self._sequence))
+                self._port.write(frame(command, data, self._sequence))
                 status, found = self._reply(command)
+                if status is None and command != RUN:
+                    self._port.write(bytes(MOST + SUM))  # the end of a frame whose length came damaged
             except OSError as error:
                 raise BoardError(f"the board does not answer: {error}") from error
-            except _Silence:
-                status = None
-                if command == RUN:
-                    break
-                self._port.write(bytes(MOST + SUM))  # the end of a frame whose length came damaged
+            if command == RUN and status is None:
+                break
             if status is not None and status != BAD_CRC:
                 break
         if status is None:
@@ -207,7 +209,13 @@ class Board:
         return found
 
     def _reply(self, command):
-        """(status, data) of the reply to a command, BAD_CRC for a damaged one. Raises _Silence where none comes."""
+        """(status, data) of the reply to a command: BAD_CRC for a damaged one, None where none comes."""
+        try:
+            return self._next_reply(command)
+        except _Silence:
+            return None, b""
+
+    def _next_reply(self, command):
         while True:
             while (first := self._take(1)) != MAGIC[:1] or self._take(1) != MAGIC[1:]:
                 pass  # what a program prints, or a part of a frame

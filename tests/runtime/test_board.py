@@ -124,9 +124,9 @@ def test_damaged_frames_are_sent_again(where, x):
 def test_a_damaged_length(where):
     """The board waits for more, and takes what is sent again for that."""
     board = Board(port := open_port(where, 0.5))
-    port.write(protocol.frame(protocol.RUN, 0, bytes(99))[:8])
+    port.write(protocol.frame(protocol.RUN, bytes(99))[:8])
     assert board.hello().inputs == 1
-    port.write(protocol.frame(protocol.RUN, 0, bytes(9999))[:8])  # as no frame is
+    port.write(protocol.frame(protocol.RUN, bytes(9999))[:8])  # as no frame is
     assert board.hello().inputs == 1
     board.close()
 
@@ -139,12 +139,12 @@ def test_a_wire_that_damages_everything(where):
 
 
 @pytest.mark.parametrize("request_, status", [
-    (lambda b: b._ask(protocol.WRITE, 9, bytes(8)), "no such tensor"),
-    (lambda b: b._ask(protocol.WRITE, 0, bytes(2)), "no such tensor"),
-    (lambda b: b._ask(protocol.WRITE, 0, b"\xf0\xff\xff\xff" + bytes(64)), "no such tensor"),
+    (lambda b: b.write(9, bytes(8)), "no such tensor"),
+    (lambda b: b._ask(protocol.WRITE, bytes(2)), "no such tensor"),
+    (lambda b: b._ask(protocol.WRITE, bytes(4) + b"\xf0\xff\xff\xff" + bytes(64)), "no such tensor"),
     (lambda b: b.read(0, 24), "no such tensor"), (lambda b: b.read(1, 4), "no such tensor"),
-    (lambda b: b._ask(protocol.READ, 0, bytes(3)), "no such tensor"),
-    (lambda b: b._ask(99, 0, bytes(5)), "does not know the command")])
+    (lambda b: b._ask(protocol.READ, bytes(3)), "no such tensor"),
+    (lambda b: b._ask(99, bytes(5)), "does not know the command")])
 def test_what_a_board_refuses(where, request_, status):
     """And it answers what comes next."""
     board = Board(open_port(where))
@@ -192,7 +192,7 @@ def test_a_socket():
         def answer():
             with server.accept()[0] as link:
                 link.recv(100)
-                link.sendall(protocol.frame(protocol.HELLO | protocol.REPLY, 0, bytes([9] * 12) + b"a\0b\0c\0", 1))
+                link.sendall(protocol.frame(protocol.HELLO | protocol.REPLY, bytes([9] * 18) + b"a\0b\0c\0", 1))
         thread = threading.Thread(target=answer)
         thread.start()
         board = Board(open_port(f"tcp:localhost:{server.getsockname()[1]}", 5))
