@@ -27,13 +27,17 @@ def need_cc():
 
 
 def built(model, folder, *flags):
-    """The program of a folder for TARGET that a process of this machine runs: two functions over its standard input and
-    output."""
+    """Where the network of a folder for TARGET runs: a process here, whose standard input and output are the port."""
     model.write(folder)
-    sources = [p for p in folder.glob("*.c") if not p.stem.endswith(("_example", "_selftest", "_selftest_data", "_server"))
-               and p.stem != "board"]
-    subprocess.run(["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-DINGOT_SIMD_SCALAR", f"-DSERVE={model.name}_serve",
-                    f"-I{folder}", *flags, *sources, HOST, "-lm", "-o", folder / "served"], check=True)
+    return served(folder, *flags)
+
+
+def served(folder, *flags):
+    own = [p for p in folder.glob("*.c") if not p.stem.endswith(("_example", "_selftest", "_selftest_data", "_server"))]
+    sources = [p for p in own if p.stem != "board"]
+    name = next(p.stem for p in own if p.stem.endswith("_serve"))
+    subprocess.run(["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-DINGOT_SIMD_SCALAR", f"-I{folder}",
+                    f"-DSERVE={name}", *flags, *sources, HOST, "-lm", "-o", folder / "served"], check=True)
     return f"exec:{folder / 'served'}"
 
 
@@ -69,12 +73,7 @@ def test_kernels_are_timed(model, where):
 def test_every_tensor_is_compared(tmp_path):
     need_cc()
     folder = ingot.verified_folder(conv_net(), tmp_path / "net", target=TARGET)
-    sources = [p for p in folder.glob("*.c") if p.stem.endswith(("_serve", "_weights", "ingot")) or "kernels" in p.stem
-               or p.stem == "conv_net"]
-    name = next(p.stem for p in folder.glob("*_serve.c"))
-    subprocess.run(["cc", "-std=c99", "-O1", "-DINGOT_SIMD_SCALAR", f"-DSERVE={name}", f"-I{folder}", *sources, HOST, "-lm",
-                    "-o", folder / "served"], check=True)
-    report = ingot.verify(conv_net(), target=TARGET, board=f"exec:{folder / 'served'}")
+    report = ingot.verify(conv_net(), target=TARGET, board=served(folder))
     assert report.ok and len(report.rows) > 3, report.summary()
 
 
@@ -213,11 +212,12 @@ def test_the_serial_port_of_qemu(tmp_path, capsys, target):
         "-nographic", "-display none")
     common = [str(path), "--target", target]
     assert cli.main(["verify", *common, "--folder", str(tmp_path / "verified")]) == 0
-    subprocess.run(["make", "-s", "server"], cwd=tmp_path / "verified", check=True)
+    strict = f"CFLAGS={' '.join(TOOLCHAINS[target].cflags)} -pedantic -Wall -Wextra -Wconversion -Wshadow -Werror"
+    subprocess.run(["make", "-s", "server", strict], cwd=tmp_path / "verified", check=True)
     assert cli.main(["verify", *common, "--board", f"exec:{emulator} {tmp_path}/verified/server"]) == 0
     assert "tensors agree" in capsys.readouterr().out
     if target == "cortex-m4f":
         assert cli.main(["compile", *common, "-o", str(tmp_path / "plain")]) == 0
-        subprocess.run(["make", "-s", "PROFILE=1", "server"], cwd=tmp_path / "plain", check=True)
+        subprocess.run(["make", "-s", "PROFILE=1", "server", strict], cwd=tmp_path / "plain", check=True)
         assert cli.main(["bench", *common, "--repeat", "2", "--board", f"exec:{emulator} {tmp_path}/plain/server"]) == 0
         assert "ticks" in (said := capsys.readouterr().out) and "conv1" in said
