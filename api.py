@@ -24,6 +24,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
 from .runtime.emulated import EmulatedLibrary, is_emulated
@@ -147,18 +148,32 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, board=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU. Returns a Report:
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU, or on a board that
+    runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a Report:
     rows, ok, table().
     """
+    assembled, reference = _exposed(model, dims, bounds, aliases, shapes, options)
+    library = BoardLibrary(assembled, board) if board else _class_of(assembled.target, emulated=True)(assembled)
+    with library:
+        return compare_outputs(reference, library, feeds, tolerance)
+
+
+def verified_folder(model, folder, dims=None, bounds=None, aliases=None, shapes=None, **options):
+    """Write the folder of the network that verify runs, whose outputs are all tensors that survive fusion: a board
+    that is to be verified runs it. Returns its Path."""
+    _exposed(model, dims, bounds, aliases, shapes, options)[0].write(folder)
+    return Path(folder)
+
+
+def _exposed(model, dims, bounds, aliases, shapes, options):
+    """(the CompiledModel of a network with its tensors as outputs, the module that evaluates them)."""
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    assembled = assemble(lowered, reference, checked, _source_hash(model))
-    with _class_of(checked.target, emulated=True)(assembled) as library:
-        return compare_outputs(reference, library, feeds, tolerance)
+    return assemble(lowered, reference, checked, _source_hash(model)), reference
 
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, shapes=None, **options):

@@ -8,12 +8,13 @@ from onnx import helper
 import ingot
 from c_folders import STRICT, copy, need, run
 from ingot.codegen.target import Target
-from ingot.codegen.toolchain import find_compiler, missing_tools
-from ingot.codegen.toolchains import TOOLCHAINS
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchains import TOOLCHAINS, is_native
 from networks import load, make_model
 
 BOARDS = [row.name for row in TOOLCHAINS.values() if row.board]
 CROSS = [row.name for row in TOOLCHAINS.values() if row.runner and not row.board and row.arch != "x86_64"]
+X86 = [row.name for row in TOOLCHAINS.values() if row.arch == "x86_64"]
 SCALAR_FPUS = ["cortex-m4f", "cortex-m7", "cortex-m33", "rv32imafc", "riscv64-linux-gnu",
                "armv7-vfpv3-linux-gnueabihf"]
 
@@ -44,8 +45,25 @@ def test_systems(exported, tmp_path, target):
     """Under a system: a cross compiler, and QEMU in user mode."""
     need_tools(target)
     folder = copy(exported("conv_net", target=target).folder, tmp_path)
-    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target).command[0]}", cflags(target),
+    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target)}", cflags(target),
                                      f"RUNNER={' '.join(TOOLCHAINS[target].runner)}"], folder)
+
+
+@pytest.mark.parametrize("target", X86)
+def test_x86(exported, tmp_path, target):
+    """Compiled for each level, and run where this processor or QEMU knows its instructions."""
+    need("make")
+    if not is_native(Target.get(target)):
+        need("x86_64-linux-gnu-gcc")
+    folder = copy(exported("conv_net", target=target).folder, tmp_path)
+    run(["make", f"CC={find_compiler(target)}", cflags(target, "-O1")], folder)
+    if not missing_tools(target):
+        assert "prob: max error" in run(run_command(target, "./selftest"), folder)
+
+
+def test_every_row_is_built():
+    rows = {name for name, row in TOOLCHAINS.items() if Target.get(name).kind == "c"}
+    assert rows - {*BOARDS, *CROSS, *X86} == {"c", "c-simd"}
 
 
 @pytest.mark.parametrize("target", ["cortex-m4f", "rv32imafc"])
