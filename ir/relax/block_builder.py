@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import IntImm, const, free_vars, substitute
+from ..expr import IntImm, Var as PrimVar, const, free_vars, substitute
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
@@ -48,6 +48,10 @@ def as_argument(a):
     return PrimValue(a)
 
 
+class BuilderError(ValueError, RuntimeError):
+    """A function that is built in an order that makes none."""
+
+
 class BlockBuilder:
     """Usage:
 
@@ -70,6 +74,7 @@ class BlockBuilder:
         self._mod = mod or IRModule()
         self._names, self._output, self.current_func = Names(), None, None
         self._blocks, self._bindings, self._in_dataflow = [], [], False
+        self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
 
     @staticmethod
     def current():
@@ -82,7 +87,7 @@ class BlockBuilder:
     def function(self, name, params=None, attrs=None, private=False):
         """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol."""
         if self.current_func is not None:
-            raise ValueError(f"function {name} inside function {self.current_func}: end that one first")
+            raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
         self._names, self._blocks, self._bindings = Names(), [], []
         if params is not None:
@@ -95,9 +100,9 @@ class BlockBuilder:
             self.current_func, self._in_dataflow = None, False
             BlockBuilder._current.pop()
         if self._output is None:
-            raise ValueError(f"function {name} ended without emit_func_output")
+            raise BuilderError(f"function {name} ended without emit_func_output")
         if self._params is None:
-            raise ValueError(f"function {name} has no params: give them to function() or emit_func_output()")
+            raise BuilderError(f"function {name} has no params: give them to function() or emit_func_output()")
         self._close(BindingBlock)
         symbol = {} if private else {"global_symbol": name}
         func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})})
@@ -108,15 +113,13 @@ class BlockBuilder:
         for p in params:
             if not isinstance(p, RelaxVar) or p.struct_info is None:
                 raise TypeError(f"a parameter must be a Var with struct info, not {p!r}")
-            if p.name in self._names:
-                raise ValueError(f"two variables are named {p.name}")
             self._names.add(p.name)
         self._params = params
 
     @contextmanager
     def dataflow(self):
         if self._in_dataflow:
-            raise ValueError("a dataflow block inside another")
+            raise BuilderError("a dataflow block inside another")
         self._close(BindingBlock)
         self._in_dataflow = True
         yield self
@@ -128,6 +131,29 @@ class BlockBuilder:
         """The bindings of all blocks that have ended."""
         return [b for block in self._blocks for b in block.bindings]
 
+    def _begin_binding_block(self):
+        """Begin a block, also inside another; _end_block gives it."""
+        self._outer.append((self._bindings, self._in_dataflow))
+        self._bindings, self._in_dataflow = [], False
+
+    def _begin_dataflow_block(self):
+        self._begin_binding_block()
+        self._in_dataflow = True
+
+    def _end_block(self):
+        """The block that was begun last, with what was emitted since."""
+        if not self._outer:
+            raise BuilderError("no block was begun")
+        block = (DataflowBlock if self._in_dataflow else BindingBlock)(tuple(self._bindings))
+        self._bindings, self._in_dataflow = self._outer.pop()
+        return block
+
+    def begin_scope(self, params=None):
+        """Begin a scope of variables: TVM's; here symbolic dimensions are known everywhere."""
+
+    def end_scope(self):
+        """End the scope that begin_scope began."""
+
     def _close(self, kind):
         if self._bindings:
             self._blocks.append(kind(tuple(self._bindings)))
@@ -136,10 +162,12 @@ class BlockBuilder:
     def emit_func_output(self, output, params=None):
         """Set the function's result: one value, or a list or tuple of them."""
         if self._in_dataflow:
-            raise ValueError("emit_func_output inside a dataflow block: end the block first")
+            raise BuilderError("emit_func_output inside a dataflow block: end the block first")
+        if self._output is not None:
+            raise BuilderError(f"emit_func_output is called twice in function {self.current_func}")
         if params is not None:
             if self._params is not None:
-                raise ValueError("params are given twice: to function() and to emit_func_output()")
+                raise BuilderError("params are given twice: to function() and to emit_func_output()")
             self._set_params(params)
         output = RelaxTuple(tuple(output)) if isinstance(output, (list, tuple)) else output
         self._output = self._leaf(output, "gv")
@@ -171,6 +199,11 @@ class BlockBuilder:
         """A variable for `value`, checked at run time to be as struct_info says, which may define new dimensions."""
         return self._bind(self._leaf(value), name_hint, None, as_struct_info(struct_info), MatchCast)
 
+    def emit_normalized(self, binding):
+        """Add a binding as it is; its variable."""
+        self._bindings.append(binding)
+        return binding.var
+
     def normalize(self, value):
         """`value` as it may be bound: with struct info, and with variables in place of calls inside it."""
         if isinstance(value, (list, tuple)):
@@ -194,15 +227,12 @@ class BlockBuilder:
 
     def _result_info(self, call):
         """Struct info of a call that has none: of an operator or of a function of the module."""
+        if not isinstance(call.op, str):
+            return called_info(call, self)
         if call.op != "call":
             return upper("classic_call")(call).struct_info
         func = self._mod[call.attrs["gv"]]
-        dims = {}
-        for p, a in zip(func.params, call.args):
-            for mine, theirs in zip(getattr(p.struct_info, "shape", None) or (), getattr(a.struct_info, "shape", None)
-                                    or ()):
-                dims.setdefault(mine, theirs)
-        return substitute(func.ret_struct_info, dims)
+        return derived_info([p.struct_info for p in func.params], func.ret_struct_info, call.args)
 
     # ------------------------------------------------------------ functions of the module
 
@@ -293,8 +323,44 @@ class BlockBuilder:
     finalize = get
 
 
+def called_info(call, builder=None):
+    """Struct info of a call of a function that is a value; None where the function's is not known."""
+    info = call.op.struct_info
+    if info is None:
+        return None
+    if info.derive_func is not None and callable(info.derive_func):
+        return info.derive_func(call, builder)
+    if info.params is None:
+        return info.ret
+    if len(info.params) != len(call.args):
+        raise InferError(f"the function takes {len(info.params)} arguments, got {len(call.args)}")
+    return derived_info(info.params, info.ret, call.args)
+
+
+def derived_info(params, ret, args):
+    """The struct info `ret` of a function with the dimensions that its parameters' struct infos have of `args`."""
+    dims = {}
+
+    def match(mine, theirs):
+        for a, b in zip(getattr(mine, "fields", None) or (), getattr(theirs, "fields", None) or ()):
+            match(a, b)
+        for key in ("shape", "values"):
+            own, given = getattr(mine, key, None), getattr(theirs, key, None)
+            if isinstance(own, tuple) and isinstance(given, tuple):
+                for a, b in zip(own, given):
+                    if isinstance(a, PrimVar):
+                        dims.setdefault(a, b)
+        own, given = getattr(mine, "value", None), getattr(theirs, "value", None)
+        if isinstance(own, PrimVar) and given is not None:
+            dims.setdefault(own, given)
+
+    for p, a in zip(params, args):
+        match(p, a.struct_info)
+    return substitute(ret, dims)
+
+
 def _te_dim(dim):
     return const(dim.value, "int32") if isinstance(dim, IntImm) and dim.value < 1 << 31 else dim
 
 
-__all__ = ["BlockBuilder", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]
+__all__ = ["BlockBuilder", "BuilderError", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]

@@ -62,7 +62,7 @@ class Namespace:
             operator, parameters = self.signatures[name].split(":")
             operands, attrs, _ = self._bound(name, operator, parameters.split(), args, kwargs)
             return operands, attrs
-        given = inspect.signature(self.composites[name]).bind(self.made, *args, **kwargs)
+        given = self._fit(name, args, kwargs)
         given.apply_defaults()
         values = list(given.arguments.items())[1:]
         names = self.operands_of(name)
@@ -86,7 +86,29 @@ class Namespace:
         if name not in self.composites:
             return self.core(name, *args, **kwargs)
         with self._named(name):
+            self._fit(name, args, kwargs)
             return self.composites[name](self.ops, *args, **kwargs)
+
+    def _fit(self, name, args, kwargs):
+        """The arguments of a function of several operators, bound. TypeError or InferError where they do not fit."""
+        signature = inspect.signature(self.composites[name])
+        try:
+            return signature.bind(self.ops, *args, **kwargs)
+        except TypeError as error:
+            named = f"{self.prefix}{name}"
+            names = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
+            twice = [n for n in names[:len(args)] if n in kwargs]
+            unknown = [k for k in kwargs if k not in names]
+            if twice:
+                raise TypeError(f"{named} got two values for argument {twice[0]}") from error
+            if unknown:
+                raise InferError(f"{named} has no attribute {unknown[0]}; it has {', '.join(names)}") from error
+            if len(args) > len(names):
+                raise TypeError(f"{named} takes at most {len(names)} arguments ({', '.join(names)}), got "
+                                f"{len(args)}") from error
+            missing = [n for n in names[len(args):] if n not in kwargs and
+                       signature.parameters[n].default is inspect.Parameter.empty]
+            raise TypeError(f"{named} needs argument {', '.join(missing)}") from error
 
     def core(self, name, /, *args, **kwargs):
         """The call of an operator of the table, whatever function of several has its name."""

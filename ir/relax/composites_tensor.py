@@ -37,14 +37,16 @@ def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
 
 
 def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
-    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 as TVM has it, and
-    int64 where none is said and both are asked."""
+    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 where none is said."""
     if ret_type not in ("both", "values", "indices"):
         raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
     extent = shape_of(data)[_axis("topk", axis, len(shape_of(data)))]
     k = ops.size(extent) if plain(k) < 1 else plain(k)
-    values, indices = ops.items(ops.core("topk", data, k=k, axis=axis, largest=bool(largest)), 2)
+    call = ops.core("topk", data, k=k, axis=axis, largest=bool(largest))
     dtype = dtype or "int32"
+    if ret_type == "both" and dtype == "int64":
+        return call
+    values, indices = ops.items(call, 2)
     indices = indices if dtype == "int64" else ops("astype", indices, dtype)
     return {"both": lambda: ops.tuple(values, indices), "values": lambda: values, "indices": lambda: indices}[
         ret_type]()

@@ -131,6 +131,9 @@ class GraphNamespace(Namespace):
             except InferError as error:
                 strict = error
         rule = RULES.get(name)
+        if strict is not None and name in self.composites and set(kwargs) - set(
+                inspect.signature(self.composites[name]).parameters):
+            raise strict
         try:
             info = infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape") if not rule else (
                 rule(*self._values(name, args, kwargs)))

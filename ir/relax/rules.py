@@ -213,6 +213,8 @@ def split(operands, attrs):
     extent = dims[axis]
     if isinstance(parts, int):
         size = simplify((extent + (count - 1)) // count)
+        if isinstance(extent, IntImm) and size.value * (count - 1) >= max(extent.value, 1):
+            fail("split", f"axis {axis} of extent {extent.value} does not divide into {count} parts")
         sizes = [size] * (count - 1) + [simplify(extent - size * (count - 1))]
     elif isinstance(extent, IntImm) and all(isinstance(p, int) for p in parts):
         ends = [0, *(min(p + extent.value if p < 0 else p, extent.value) for p in parts), extent.value]
@@ -362,7 +364,29 @@ def one_hot(operands, attrs):
     return TensorStructInfo((*dims[:axis], as_dim(depth), *dims[axis:]), dtype)
 
 
+def shape_of(operands, attrs):
+    x = info_of("shape_of", operands[0])
+    return ShapeStructInfo(None, x.ndim) if x.dims is None else ShapeStructInfo(x.dims)
+
+
+def flatten(operands, attrs):
+    x = info_of("flatten", operands[0])
+    return TensorStructInfo(None, x.dtype, 1)
+
+
+def repeat(operands, attrs):
+    x, axis = info_of("repeat", operands[0]), attrs.get("axis")
+    dims = _dims(x)
+    if axis is None:
+        return TensorStructInfo(None, x.dtype, 1)
+    if x.ndim >= 0:
+        axis = normalize_axis("repeat", axis, x.ndim)
+    return _result(x, None if dims is None else (
+        *dims[:axis], simplify(dims[axis] * attrs["repeats"]), *dims[axis + 1:]))
+
+
 RULES = {
+    "shape_of": shape_of, "flatten": flatten, "repeat": repeat,
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)}, **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},

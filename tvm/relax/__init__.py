@@ -17,6 +17,15 @@ def DynTensorType(ndim=-1, dtype="float32"):  # noqa: N802 (TVM's name)
 TensorType = DynTensorType
 
 
+ObjectType = _relax.ObjectStructInfo
+TupleType = _relax.TupleStructInfo
+
+
+def FuncType(arg_types, ret_type):  # noqa: N802
+    """What TVM's types have for functions."""
+    return _relax.FuncStructInfo(arg_types, ret_type)
+
+
 def ShapeType(ndim=-1):  # noqa: N802
     """What TVM's types have for shapes."""
     return _relax.ShapeStructInfo(None, ndim)
