@@ -8,3 +8,5 @@ from .ir.script.tir_names import T as tir  # noqa: F401
 
 ir_module = ir.ir_module
 parse = from_source
+
+__path__ = []  # below it is what TVM names so: tvm.script.parser (tvm/places.py)

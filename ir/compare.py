@@ -15,6 +15,7 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     The message has the path to the first difference, such as <root>.functions["main"].body.block.body, what stands
     there on both sides, and both programs with the place underlined.
     """
+    lhs, rhs = (v.struct_info() if callable(getattr(v, "struct_info", None)) else v for v in (lhs, rhs))
     search = _Search(map_free_vars)
     if search.same(lhs, rhs, False):
         return

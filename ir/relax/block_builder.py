@@ -11,8 +11,8 @@ from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
-                   RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimStructInfo, PrimValue, RelaxCall,
+                   RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
                    as_struct_info, call_tir, function_of_blocks)
 
 
@@ -189,6 +189,7 @@ class BlockBuilder:
 
     def emit(self, value, name_hint="", origin=None):
         """Bind `value` to a new variable and return it: a DataflowVar inside a dataflow block, else a Var."""
+        value = self._flattened(value) if isinstance(value, SeqExpr) else value
         return self._bind(self.normalize(value), name_hint, origin)
 
     def emit_output(self, value, name_hint="", origin=None):
@@ -203,6 +204,12 @@ class BlockBuilder:
         """Add a binding as it is; its variable."""
         self._bindings.append(binding)
         return binding.var
+
+    def _flattened(self, seq):
+        """The result of a SeqExpr, whose bindings are added to the current block."""
+        for block in seq.blocks:
+            self._bindings.extend(block.bindings)
+        return seq.body
 
     def normalize(self, value):
         """`value` as it may be bound: with struct info, and with variables in place of calls inside it."""
@@ -280,6 +287,8 @@ class BlockBuilder:
                 return tuple(map(convert, a.fields))
             if not isinstance(a, RelaxExpr):
                 return a
+            if isinstance(a.struct_info, PrimStructInfo) and a.struct_info.value is not None:
+                return a.struct_info.value
             if id(a) not in inputs:
                 info = a.struct_info
                 if not isinstance(info, TensorStructInfo) or info.shape is None:

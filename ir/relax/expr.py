@@ -116,6 +116,10 @@ class Constant(RelaxExpr):
     data: np.ndarray
     name: str = node_field(ignore=True, default="")
 
+    def __post_init__(self):
+        if not isinstance(self.data, np.ndarray) and hasattr(self.data, "numpy"):  # a runtime's NDArray
+            object.__setattr__(self, "data", self.data.numpy())
+
     @property
     def struct_info(self):
         return TensorStructInfo(self.data.shape, self.data.dtype.name)
@@ -327,8 +331,8 @@ class MatchCast(Node):
     value: RelaxExpr = None
 
     def __init__(self, var, value, struct_info=None):
-        """struct_info: of a variable that has none."""
-        if struct_info is not None and var.struct_info is None:
+        """struct_info: of the variable."""
+        if struct_info is not None:
             object.__setattr__(var, "struct_info", as_struct_info(struct_info))
         object.__setattr__(self, "var", var)
         object.__setattr__(self, "value", value)

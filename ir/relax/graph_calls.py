@@ -115,7 +115,8 @@ class GraphNamespace(Namespace):
         values = list(leaves((args, kwargs)))
         if name in self.runtime:
             info = None if any(e.struct_info is None for e in values) else self.runtime[name](*args, **kwargs)
-            return self._classic(name, args, kwargs, info)
+            call = self._classic(name, args, kwargs, info)
+            return call if name in ("to_vdevice", "hint_on_device") else _on_device(call, values)
         if any(e.struct_info is None for e in values):
             return self._classic(name, args, kwargs, None)
         if not any(map(is_partial, values)):

@@ -9,10 +9,11 @@ import re
 from ..expr import FloorDiv, IntImm
 from ..node import collect
 from .classic import plain
+from ..tir.index_map import IndexMap
 from .composites_nn import each, pads
 from ..op import InferError
 from .expr import RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, fail, normalize_axis, same_dim, shape_text, simplify)
+from .ops.common import (InferTypeError, as_dim, broadcast_shapes, fail, normalize_axes, normalize_axis, same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -207,7 +208,7 @@ def split(operands, attrs):
     if count < 1:
         fail("split", f"indices_or_sections {parts} must be at least 1")
     if count == 1:
-        return TupleStructInfo((x,)) if x.shape is not None or x.ndim < 0 else TupleStructInfo((_result(x, None),))
+        return x if not isinstance(parts, int) else TupleStructInfo((x,))
     if dims is None:
         return TupleStructInfo((_result(x, None),) * count)
     extent = dims[axis]
@@ -228,19 +229,22 @@ def squeeze(operands, attrs):
     x, axis = info_of("squeeze", operands[0]), attrs.get("axis")
     dims = _dims(x)
     if axis is None:
+        known = x.dims
+        if dims is None and known is not None and all(isinstance(d, IntImm) and d.value != 1 for d in known):
+            return x.replace(vdevice=None)
         if dims is None or not all(isinstance(d, IntImm) for d in dims):
             return _result(x, None, -1)
         return _result(x, [d for d in dims if d.value != 1])
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    if not axes:
+        return x.replace(vdevice=None)
     if x.ndim < 0:
         return _result(x, None, -1)
-    axes = {normalize_axis("squeeze", a, x.ndim) for a in axes}
+    axes = normalize_axes("squeeze", axes, x.ndim)
     known = x.dims
     for a in axes if known is not None else ():
         if isinstance(known[a], IntImm) and known[a].value != 1:
             fail("squeeze", f"axis {a} of {shape_text(known)} is not 1")
-    if not axes:
-        return x.replace(vdevice=None)
     return _result(x, None if dims is None else [d for k, d in enumerate(dims) if k not in axes], x.ndim - len(axes))
 
 
@@ -371,7 +375,43 @@ def shape_of(operands, attrs):
 
 def flatten(operands, attrs):
     x = info_of("flatten", operands[0])
-    return TensorStructInfo(None, x.dtype, 1)
+    if x.ndim == 1:
+        return x.replace(vdevice=None)
+    return TensorStructInfo((1,), x.dtype) if x.ndim == 0 else TensorStructInfo(None, x.dtype, 1)
+
+
+def ewise_fma(operands, attrs):
+    infos = [info_of("ewise_fma", v) for v in operands]
+    ranks, dtypes = {i.ndim for i in infos} - {-1}, {i.dtype for i in infos} - {"void"}
+    if len(ranks) > 1 or len(dtypes) > 1:
+        fail("ewise_fma", f"operands differ: {', '.join(map(str, infos))}", InferTypeError)
+    dtype = "void" if any(i.dtype == "void" for i in infos) else infos[0].dtype
+    shapes = [i.shape for i in infos]
+    if all(s is not None and s is shapes[0] for s in shapes):
+        return TensorStructInfo(shapes[0], dtype)
+    dims = [_dims(i) for i in infos]
+    if None not in dims:
+        for own in dims[1:]:
+            if any(isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(dims[0], own)):
+                fail("ewise_fma", f"shapes differ: {', '.join(map(shape_text, dims))}")
+        if all(all(map(same_dim, dims[0], own)) for own in dims[1:]):
+            return TensorStructInfo(dims[0], dtype)
+    return TensorStructInfo(None, dtype, ranks.pop() if ranks else -1)
+
+
+def layout_transform(operands, attrs):
+    x, index_map = info_of("layout_transform", operands[0]), attrs.get("index_map")
+    if index_map is None:
+        fail("layout_transform", "needs an index_map")
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, None if x.ndim < 0 else x.ndim, index_dtype="int64")
+    takes = len(index_map.initial_indices)
+    if x.ndim not in (-1, takes):
+        fail("layout_transform", f"the index map takes {takes} indices, the tensor has {x.ndim} dimensions")
+    dims = _dims(x)
+    if dims is None:
+        return _result(x, None, len(index_map.final_indices))
+    return _result(x, index_map.map_shape(dims))
 
 
 def repeat(operands, attrs):
@@ -386,7 +426,7 @@ def repeat(operands, attrs):
 
 
 RULES = {
-    "shape_of": shape_of, "flatten": flatten, "repeat": repeat,
+    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten, "repeat": repeat,
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)}, **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},
