@@ -8,8 +8,10 @@ from pathlib import Path
 
 from onnx import TensorProto, numpy_helper
 
-from .codegen.compile import STAGES, Options, assemble, compile_module, lower, printed_functions
+from .codegen.c_names import PROGRAMS
+from .codegen.compile import STAGES, Options, assemble, compile_for_each, compile_module, lower, printed_functions
 from .codegen.describe import error_bounds
+from .codegen.dispatch import targets_of
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.memory_plan import HOST
 from .codegen.package import evaluate_dim
@@ -23,6 +25,7 @@ from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
+from .runtime.dispatched import DispatchedLibrary
 from .runtime.emulated import EmulatedLibrary, is_emulated
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
@@ -42,13 +45,15 @@ def _is_program(model):
 
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float"):
+            bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
+            ram_limit=None, flash_limit=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
     module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c",
-    "cuda-sm_80", "opencl".
+    "cuda-sm_80", "opencl". "x86-64-v3+x86-64-v4": code for each, of which the exported C takes the best that the processor
+    runs; here it is the same.
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
     weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
@@ -71,14 +76,17 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     has units for additions; "winogradM_split_integer" and "winogradM_inner_product".
     schedules: {"conv1": trace or plan} overrides the schedules of kernels; see recorded_schedules and recorded_plans.
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
+    ram_limit: bytes that arena, stack, inputs and outputs may take; flash_limit: bytes of weights as they are stored.
+    Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
     if _is_program(model):
         return build(model, target=target)
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy, byte_order, dtype, requantize)
+    options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
+                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit)
+                    for t in targets_of(target))
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
@@ -92,10 +100,12 @@ def _compiled(model, options, dims, name, bounds, aliases, shapes):
 
 
 def _library(mod, options, model):
-    """The library of a module that was made from `model`."""
-    attrs = mod["main"].attrs
-    compiled = compile_module(mod, options, _source_hash(model))
-    library = _class_of(options.target)
+    """The library of a module that was made from `model`. options: an Options for each target."""
+    attrs, source_hash = mod["main"].attrs, _source_hash(model)
+    if len(options) == 1:
+        compiled, library = compile_module(mod, options[0], source_hash), _class_of(options[0].target)
+    else:
+        compiled, library = compile_for_each(mod, options, source_hash), DispatchedLibrary
     if "input_values" not in attrs:
         return library(compiled)
     return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
@@ -169,7 +179,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME
+                         and not PROGRAMS.fullmatch(Path(name).stem) and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)
@@ -254,8 +265,7 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h", "example.c", "selftest.c",
-            "selftest_data.c")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ EXAMPLES = {
     "compile": """examples:
   ingot compile squeezenet.onnx -o build/squeezenet
   ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile net.onnx -o out --target x86-64-v2+x86-64-v3+x86-64-v4    the best that a processor runs
   ingot compile net.onnx -o out --target cuda-sm_80       a folder that nvcc builds
   ingot compile squeezenet.onnx -o out --single-file       out/squeezenet.c and out/squeezenet.h, and nothing else
   ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
@@ -105,6 +106,9 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
+    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+                     "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
     sub.add_argument("--save", metavar="DIR", help="write every output to DIR/NAME.npy")
@@ -142,8 +146,8 @@ def build_parser():
 
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one): "
-                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, c, a GPU (cuda, opencl) "
-                     "...; docs/command-line.md has all")
+                     "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
+                     "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
@@ -167,9 +171,14 @@ def _add_options(sub):
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage plans or traces prints them; default: by rules")
-    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
+    sub.add_argument("--stack-limit", type=_bytes, metavar="BYTES",
                      help="of stack, that a run may take of each "
-                     "thread (default: 16384, for the target c and microcontrollers 2048)")
+                     "thread, as all BYTES with K, M or G behind (default: 16K, for the target c and microcontrollers "
+                     "2K)")
+    sub.add_argument("--ram-limit", type=_bytes, metavar="BYTES", help="of RAM, that arena, stack, inputs and outputs "
+                     "may take together: without what needs more, or an error with the least and the layer that sets it")
+    sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
+                     "take, beside the code, which is not counted: without larger, faster forms, or an error")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -234,6 +243,14 @@ def _input(text):
     return name, file
 
 
+def _bytes(text):
+    from .codegen.limits import bytes_of
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _positive(kind):
     def parse(text):
         value = kind(text)
@@ -251,12 +268,16 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
+    from .codegen.package_forms import FORMS
+    if args.package is not None and args.package not in FORMS:
+        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    how = f"{library.name}.c says how to build it" if args.single_file else f"build it with make -C {folder}"
+    how = (f"{library.name}.c says how to build it" if args.single_file else
+           f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")
     console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; {how}",
                   highlight=False, markup=False, soft_wrap=True)
 
@@ -317,17 +338,17 @@ def bench_command(args, console):
 
 
 def _print_count(model, console):
-    """Instructions of each kernel call, of a network for a board that QEMU emulates."""
+    """What each kernel call takes, of a network for a board that QEMU emulates, or for WebAssembly."""
+    from .codegen.target import toolchain
     from .runtime.emulated import EmulatedLibrary
-    with EmulatedLibrary(model) as library, _progress("running under QEMU"):
+    with EmulatedLibrary(model) as library, _progress(f"running under {toolchain(model.target).runner[0]}"):
         count = library.count()
-    table = _table("kernel", ">instructions", ">share")
-    for name, instructions in (*count.calls, ("all", count.total)):
-        table.add_row(name.removeprefix(f"{model.name}_"), f"{instructions:,}", f"{instructions / count.total:.1%}")
+    table = _table("kernel", f">{count.unit}", ">share")
+    for name, amount in (*count.calls, ("all", count.total)):
+        table.add_row(name.removeprefix(f"{model.name}_"), f"{amount:,}", f"{amount / count.total:.1%}")
     console.print(table)
     each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
-    console.print(f"{model.name} for {model.target}: {count.total:,} instructions{each}", highlight=False,
-                  soft_wrap=True)
+    console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False, soft_wrap=True)
 
 
 def _print_profile(profile, library, top, console):
@@ -390,7 +411,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 
 

@@ -6,7 +6,6 @@ from .ir.script.module_parser import I as ir  # noqa: F401
 from .ir.script.relax_names import R as relax  # noqa: F401
 from .ir.script.tir_names import T as tir  # noqa: F401
 
+__path__ = []  # script.parser, which some scripts import, is this module too
 ir_module = ir.ir_module
 parse = from_source
-
-__path__ = []  # below it is what TVM names so: tvm.script.parser (tvm/places.py)

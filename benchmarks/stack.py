@@ -18,6 +18,7 @@ from pathlib import Path
 from measure import ZOO, Models
 
 from ingot import from_onnx
+from ingot.codegen.c_names import PROGRAMS
 from ingot.codegen.compile import THREADS, Options, compile_module
 from ingot.codegen.stack import LIBRARY_BYTES, SMALL_LIBRARY_BYTES, SMALL_STACK, TEAM_BYTES, default_limit
 from ingot.codegen.target import Target
@@ -28,7 +29,7 @@ def frames(folder, compiler, flags):
     """{function: bytes} of the frames of all C files of a network."""
     found = {}
     for source in sorted(folder.glob("*.c")):
-        if source.stem in ("example", "selftest", "selftest_data"):
+        if PROGRAMS.fullmatch(source.stem):
             continue
         done = subprocess.run([compiler, "-std=gnu99", *flags, "-fstack-usage", "-c", source.name], cwd=folder,
                               capture_output=True, text=True)

@@ -13,7 +13,7 @@ from ..ir.dtype import DataType
 from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
                        is_const_int)
 from ..ir.node import collect
-from ..ir.tir.intrinsics import ALL_INTRINSICS, LOOKUPS, NARROW, VECTOR_CALLS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, DOTS, LOOKUPS, NARROW, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
 from .dialect import C
@@ -56,7 +56,8 @@ CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 1
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values())
+VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(),
+                *(f"{name}_lane" for name in DOTS))
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
@@ -488,6 +489,8 @@ class CExpr:
         if isinstance(e, Call) and e.op == "tir.load_words":
             first = e.args[0]
             return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
+        if isinstance(e, Call) and e.op == "tir.load_bytes":
+            return f"{prefix}_load_bytes(&{self.text(e.args[0], UNARY)})", POSTFIX
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
         if isinstance(e, Cast) and e.value.dtype.element in ("float32", "int32"):

@@ -8,6 +8,7 @@ from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.hints import BORDER, MOST_ITERATIONS, TILE, UNROLL
 from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt, SeqStmt
+from ..ir.transform.overwrites import ATTRIBUTE as OVERWRITES
 from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
 from .c_strides import Strides
@@ -28,7 +29,8 @@ class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
     it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
     a parallel region are to call it together, each with its ingot_worker; waits: whether they wait for one another at
-    its end; tiles: the C of the functions that it calls; packed: the functions of others that it calls."""
+    its end; tiles: the C of the functions that it calls; packed: the functions of others that it calls; maps: TensorMaps that parameters
+    are in place of matrices."""
 
     name: str
     signature: str
@@ -39,6 +41,7 @@ class CFunction:
     waits: bool = False
     tiles: tuple = ()
     packed: tuple = ()
+    maps: tuple = ()
 
 
 def print_function(func, name, dialect=C):
@@ -56,6 +59,13 @@ def outputs_of(func):
         declared += [call.args[0].args[0].buffer for call in found if call.op == "tir.tvm_stack_make_array"]
     filled = [call.args[1 + n].args[0].buffer for call in calls for n in micro_kernel(call).writes]
     return dict.fromkeys([*declared, *filled, *(s.buffer for s in collect(func.body, BufferStore))])
+
+
+def overwritten(func):
+    """Ids of the buffers of a lowered function that may be the same memory: inputs that its result may overwrite, and
+    the result."""
+    inputs, own = func.attrs.get(OVERWRITES, ()), func.attrs.get("num_workspace", 0)
+    return {id(func.buffers[n]) for n in inputs} | {id(func.buffers[-1 - own]) for _ in inputs}
 
 
 class Names:
@@ -97,7 +107,8 @@ class CPrinter(Visitor):
         self.team = shared_by_team(func.body) if dialect.templates else None
         self.wide = self.team.wide if self.team else frozenset()
         scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
-        self.exchanged = self.team.exchanged - set(map(id, scratch)) if self.team else set()
+        self.exchanged = set(self.team.exchanged - set(map(id, scratch))) if self.team else set()
+        self.exchanged |= overwritten(func)
         self.alone = not self.team and bool(scratch)  # a region of its own would share it among threads
         self.body = self.team.body if self.team else one_thread(func.body) if self.alone else func.body
 

@@ -6,13 +6,13 @@ import re
 from .c_types import identifier
 from .reserved import BUILD, HEADER_FAMILIES, HEADERS, PREFIXES
 
-# Where tensors and dimensions have names of their own, NAME_run, main of example.c and of selftest.c, these are used,
-# too: as variables, as types, or as functions and macros of the C library.
+# Where tensors and dimensions have names of their own, NAME_run, main of the example and of the self-test, these are
+# used, too: as variables, as types, or as functions and macros of the C library.
 BESIDE_TENSORS = frozenset("""
 net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w inputs
 outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF clock_gettime fclose
 fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE times keep_time CALLS
-worker call from once scratch
+worker call from once scratch took microseconds infer
 """.split())
 # Where host code drives a device, these too, in lower case: of its own, and types of CUDA.
 BESIDE_LAUNCHES = frozenset("""
@@ -31,9 +31,10 @@ snprintf sprintf srand sscanf strcat strchr strcmp strcoll strcpy strcspn strerr
 strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm system time
 time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
-# NAME.h and NAME.c stand beside these files of every folder.
-FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_\w+|profile|roofline|kernels|kernels_\d+")
-# Names that NAME.c and selftest.c derive from those of tensors.
+# Of every folder the programs, NAME_example.c ..., which no library has, and other files beside NAME.h and NAME.c.
+PROGRAMS = re.compile(r"(.*_)?(example|selftest|selftest_data)")
+FILES = re.compile(PROGRAMS.pattern + r"|simd|ingot|ingot_\w+|profile|roofline|(.*_)?kernels(_\d+)?")
+# Names that NAME.c and NAME_selftest.c derive from those of tensors.
 DERIVED = re.compile(r"(dims_of|dim_names_of|compare)_.*|.*_again")
 # Letters of a network's name: files, macros and functions are called NAME_something, and have at most 63.
 MOST_NETWORK = 40

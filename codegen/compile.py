@@ -33,9 +33,12 @@ from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipelin
 from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
+from .dispatch import DispatchedModel, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
+from .limits import within_limits
+from .overwriting import ask
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .process import for_compiling
 from .program import build_program
@@ -70,11 +73,14 @@ class Options:
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
     dtype: str = "float32"
     requantize: str = "float"
+    ram_limit: int | None = None  # bytes, see limits.py
+    flash_limit: int | None = None
+    without: tuple = ()  # what a network is compiled without to keep limits, see graph_passes
 
     @staticmethod
     def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
-              requantize="float"):
+              requantize="float", ram_limit=None, flash_limit=None):
         target = Target.get(target)
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
@@ -84,8 +90,11 @@ class Options:
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
-        if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
-            raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
+        for what, value in (("stack_limit", stack_limit), ("ram_limit", ram_limit), ("flash_limit", flash_limit)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{what} must be a number of bytes, at least 1, not {value!r}")
+        if target.launch is not None and (ram_limit or flash_limit):
+            raise ValueError(f"ram_limit and flash_limit are of programs on CPUs, not of {target}: leave them out")
         algorithms = {} if algorithms is None else algorithms
         accuracy = _accuracy(accuracy, exact)
         check_algorithms(algorithms, accuracy)
@@ -98,7 +107,14 @@ class Options:
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize)
+                       tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize,
+                       ram_limit, flash_limit)
+
+    @property
+    def overwrites(self):
+        """Whether results may lie where inputs of their kernels were: less memory, and pointers of which compilers know
+        less."""
+        return self.target.freestanding or self.ram_limit is not None and self.threads == "none"
 
     @cached_property
     def machine(self):
@@ -151,7 +167,7 @@ def _prim_funcs(mod):
 def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
-                          options.requantize)
+                          options.requantize, options.without)
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 
@@ -177,6 +193,8 @@ def lower(mod, options, cache=None):
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     if options.target.launch is not None:
         stages.tir = RELAX["StateAlignments"]()(stages.tir)
+    if options.overwrites:
+        stages.tir = stages.tir.with_functions({**stages.tir.functions, **ask(_prim_funcs(stages.tir))})
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
@@ -209,17 +227,28 @@ def _pointers(main):
 
 
 def compile_module(mod, options, source_hash=None):
-    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, InternalError for a
-    failure that is none of the model's."""
+    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, LimitError where limits
+    of RAM or flash cannot be kept, InternalError for a failure that is none of the model's."""
     cache = KernelCache.default()
-    stages = lower(mod, options, cache)
-    model = assemble(stages.lowered, mod, options, source_hash, stages.printed)
+
+    def compile_(options):
+        stages = lower(mod, options, cache)
+        return stages, assemble(stages.lowered, mod, options, source_hash, stages.printed)
+
+    stages, model = within_limits(options, compile_)
     for n, key in stages.keys.items():
         if n not in stages.printed:
             entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.waits.get(n))
             cache.store(key, entry)
     cache.trim()
     return model
+
+
+def compile_for_each(mod, options, source_hash=None):
+    """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
+    name = _prefix(mod, options[0])
+    each = [replace(o, name=prefix_of(name, o.target)) for o in options]
+    return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
 
 @_bounded

@@ -4,14 +4,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.expr import Broadcast, Call, Ramp, is_const_int
-from ..ir.node import collect
+from ..ir.node import collect, structural_equal
 from ..ir.tir.buffer import Buffer
 from ..ir.tir.stmt import BufferLoad, For
+from ..ir.transform.gpu.barriers import TENSOR_MAP
 from ..ir.transform.gpu.launch import BOUNDS
 from .c_expr import POSTFIX, CExpr, EmitError
 from .c_function import CPrinter, computed_with
 from .dialect import C, spelled
 from .kernels import PRINTERS
+from .tensor_maps import DECLARED, TensorMap
 
 AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
 
@@ -20,7 +22,7 @@ CUDA = replace(
     math={**C.math, "float32": {**C.math["float32"], **spelled("cuda", "float32")}},
     headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
              "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h",
-             "tma": "ingot_tma.h", "wgmma": "ingot_wgmma.h"},
+             "tma": "ingot_tma.h", "tensor_map": "ingot_tensor_map.h", "wgmma": "ingot_wgmma.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
     memories={"shared": "__shared__ "}, aligned="__align__(16) ", least_aligned=8,
     unroll="#pragma unroll {count}", parallel=None, collapse="", prefetch=None,
@@ -46,6 +48,8 @@ class CudaExpr(CExpr):
             self.use(header)
             args = e.args[:4] if name.startswith("tvm_warp_shuffle") else e.args  # TVM's fifth is the warp's size
             return f"{function}({', '.join(map(self.text, args))})", POSTFIX
+        if name == "tensor_map":
+            return f"&{self.names[e.args[0].args[0].buffer]}", 0
         if name == "ptx_cp_async":
             return self._copied(*e.args), POSTFIX
         if name in ("call_extern", "call_pure_extern"):
@@ -64,6 +68,7 @@ class CudaExpr(CExpr):
         function = str(getattr(e.args[0], "value", e.args[0]))
         for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"),
                               ("ingot_wgmma_m64", "wgmma"), ("ingot_wgmma", "tma"), ("ingot_fence_proxy", "tma"),
+                              ("ingot_tma", "tma"), ("ingot_mbarrier", "tma"),
                               ("ingot_to_tf32", "mma"), ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)
@@ -76,7 +81,32 @@ class CudaPrinter(CPrinter):
 
     def __init__(self, func, name, dialect=CUDA):
         super().__init__(func, name, dialect)
+        self.maps = {id(call.args[0].args[0].buffer): call for call in collect(func.body, Call)
+                     if call.op == TENSOR_MAP}  # by the matrix that it stands for
         self.known = {}  # (thread axis, type, first value): the name that it has in this scope
+
+    def function(self):
+        for call in self.maps.values():
+            self._require_alone(call)
+        found = super().function()
+        if not self.maps:
+            return found
+        maps = tuple(TensorMap(self.names[call.args[0].args[0].buffer], *map(self.expr.text, call.args[1:3]),
+                               tuple(n.value for n in call.args[3:])) for call in self.maps.values())
+        self.expr.use("tensor_map")
+        return replace(found, maps=maps, uses=frozenset(self.uses))
+
+    def _require_alone(self, call):
+        """Raise EmitError where a kernel needs more of a matrix than its map."""
+        buffer = call.args[0].args[0].buffer
+        calls = [c for c in collect(self.func.body, Call) if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
+        loads = [x for x in collect(self.func.body, BufferLoad) if x.buffer is buffer]
+        if len(calls) != len(loads) or not all(structural_equal(c.args[1:], call.args[1:]) for c in calls):
+            raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and reads "
+                            "it in other ways too; read a copy of it, or give it another form")
+
+    def pointer(self, buffer, text, written, alone):
+        return DECLARED + text if id(buffer) in self.maps else super().pointer(buffer, text, written, alone)
 
     def bounds(self):
         threads = self.func.attrs.get(BOUNDS)

@@ -25,13 +25,13 @@ class CudaFolder(Folder):
     words = {"api": "CUDA", "own_code": "CUDA's own code (cudaError_t)", "own_memory": "the device's memory",
              "lies": "on the device", "host_bytes": 128}  # of templates/device
 
-    def __init__(self, model, single=False):
+    def __init__(self, model, single=False, form=None):
         if single:
             raise ValueError(f"one file holds C alone, and {model.target} has kernels beside it: write a folder")
         extern = next((name for name, k in model.kernels.items() if k.imports), None)
         if extern:
             raise ValueError(f"kernel {extern} calls C functions, which {model.target} does not run")
-        super().__init__(model, single)
+        super().__init__(model, single, form)
 
     @property
     def uploads(self):

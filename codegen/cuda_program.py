@@ -10,10 +10,12 @@ from ..ir.expr import IntImm
 from .c_expr import EmitError
 from .c_program import INDENT, ProgramPrinter, wrap_call
 from .c_types import C_TYPES
+from .tensor_maps import TYPE, variables
 from .tree import Call, Copy, Launch, Let, Read, calls_of, leaves
 from .verify_program import dtype_of
 
 STATIC_SHARED = 48 << 10  # bytes of shared memory that a block has without asking for more
+RESERVED = ("grid", "block", "shared", "stream")  # parameters of a launcher, before those of its kernel
 # Types of parameters that C has no name for -> what a host passes.
 HOST_TYPES = {"__half": "uint16_t", "half": "uint16_t", "__nv_bfloat16": "uint16_t"}
 
@@ -21,12 +23,14 @@ HOST_TYPES = {"__half": "uint16_t", "half": "uint16_t", "__nv_bfloat16": "uint16
 @dataclass(frozen=True)
 class Launcher:
     """The function that launches a kernel. signature: without the semicolon; arguments: the addresses of what the
-    kernel takes; shared: bytes of dynamic shared memory that a block may have, 0 where it need not ask for them."""
+    kernel takes; shared: bytes of dynamic shared memory that a block may have, 0 where it need not ask for them; maps:
+    (variable, the call that fills it) of its tensor maps."""
 
     name: str
     signature: str
     arguments: str
     shared: int = 0
+    maps: tuple = ()
 
 
 def launchers(program, kernels, kernel_of, most_shared):
@@ -42,9 +46,12 @@ def launchers(program, kernels, kernel_of, most_shared):
             name += "_"
         params = parameters(kernels[kernel].function)
         head = ["dim3 grid", "dim3 block", "size_t shared", "cudaStream_t stream", *(text for text, _ in params)]
-        asked = shared.get(kernel, 0)
+        asked, function = shared.get(kernel, 0), kernels[kernel].function
+        own = variables(function, {"arguments", "error", *RESERVED, *(p for _, p in params)})
         found[kernel] = Launcher(name, wrap_call(f"cudaError_t {name}(", head, indent=INDENT * 2),
-                                 ", ".join(f"&{p}" for _, p in params), asked if asked > STATIC_SHARED else 0)
+                                 ", ".join(f"&{own.get(p, p)}" for _, p in params),
+                                 asked if asked > STATIC_SHARED else 0,
+                                 tuple((own[m.name], m.encoded(own[m.name], m.name)) for m in function.maps))
     return found
 
 
@@ -53,6 +60,8 @@ def parameters(function):
     inside = function.signature.partition(f"{function.name}(")[2].rpartition(")")[0]
     found = []
     for text in map(str.split, inside.split(",") if inside != "void" else ()):
+        if TYPE in text:  # callers give the matrix
+            text = ["const", "void", f"*{text[-1]}"]
         text = " ".join(HOST_TYPES.get(word, word) for word in text).replace("__restrict__ ", "")
         found.append((text, re.findall(r"\w+", text)[-1]))
     return found

@@ -14,12 +14,14 @@ from . import cuda  # noqa: F401 - the printer
 from .c_names import network_name
 from .c_types import c_comment
 from .compile import VERSION
+from .cuda_program import parameters
 from .cuda_package import device_headers, included_by
 from .entry import EntryError, signature_of
 from .kernels import imports_of, includes_of, print_kernel
 from .package import runtime_files
 from .render import render
 from .target import Target
+from .tensor_maps import from_addresses
 
 TEMPLATES = {"cuda": "cuda/module.cu", "opencl": "opencl/module.cl"}
 
@@ -69,6 +71,10 @@ class DeviceModule:
         inside = used.union(*map(included_by, own.values()))
         return {"module.cu": self._render(launches=True), **runtime_files(inside), **own}
 
+    def _maps(self):
+        """{kernel: what the function that launches it does for its tensor maps}."""
+        return {k.function.name: from_addresses(k.function, parameters(k.function)) for k in self.kernels}
+
     def _uses(self):
         return set().union(*(k.function.uses for k in self.kernels))
 
@@ -76,7 +82,7 @@ class DeviceModule:
         title = textwrap.fill(c_comment(", ".join(f.name for f in self.functions)), 100, subsequent_indent=" * ")
         own = ["ingot.h"] if self.target.kind == "cuda" else []
         return render(TEMPLATES[self.target.kind], title=title, version=VERSION, target=self.target.name,
-                      kernels=self.kernels, launches=launches, single=False, imports=imports_of(self.kernels),
+                      kernels=self.kernels, launches=launches, maps=self._maps() if launches else {}, single=False, imports=imports_of(self.kernels),
                       **includes_of(self._uses(), *own))
 
 

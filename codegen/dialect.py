@@ -99,7 +99,7 @@ def spelled(kind, dtype):
 C = Dialect(
     name="C", types=C_TYPES, numbers=NUMBERS, bits=FLOAT_BITS, index="ingot_index",
     vectors={f"{d}x{n}": f"{short}x{n}" for d, short in (("float32", "f32"), ("int32", "i32")) for n in (4, 8, 16)},
-    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32")},
+    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32", "int8", "uint8")},
     runtime="ingot_", headers={"vectors": "simd.h", "integer vectors": "simd_integer.h", "helpers": "ingot_math.h",
                                "libm": "math.h", "half": "ingot_half.h", "team": "ingot_team.h",
                                "packed": "ingot_module.h"},

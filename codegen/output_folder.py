@@ -47,6 +47,7 @@ def write_folder(folder, files):
         staging.mkdir(mode=0o700)
         with _locked(staging):
             for name, content in files.items():
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
                 _write(staging / name, content)
             os.chmod(staging, 0o755)
             os.rename(staging, place)  # replaces an empty directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from math import prod
 from pathlib import Path
@@ -12,10 +13,10 @@ import numpy as np
 
 from ..ir.arith import Analyzer
 from ..ir.expr import IntImm, const, free_vars, substitute
-from ..ir.pieces import pieces
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
+from .blob import Blob
 from .c_expr import COMMA, MULTIPLICATIVE, CExpr
 from .c_function import wrapped
 from .c_names import new_name, taken_names
@@ -24,12 +25,14 @@ from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, includes_of, split_files
 from .lives import upper_bound, upper_bounds
 from .output_folder import write_folder
+from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
-from .program import WEIGHT_ALIGN, Program
+from .program import Program
 from .render import render
 from .target import Target
 from .toolchains import toolchain
 from .tree import assigned
+from .words import segments
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
@@ -112,6 +115,12 @@ class CompiledModel:
         return packed_of(k.function for k in self.kernels.values())
 
     @property
+    def arena_bytes(self):
+        """Bytes of the arena of a CPU, None where it depends on symbolic dimensions."""
+        fixed = HEADER_BYTES + self.arena_threads * self.program.scratch
+        return None if self.dims else fixed + self.program.plan.total.value
+
+    @property
     def has_team(self):
         """Whether threads make calls together."""
         return any(self.kernels[self.kernel_of[c.kernel]].function.team for c in self.program.calls)
@@ -131,19 +140,21 @@ class CompiledModel:
         most = min(threads, self.most_threads) if self.has_team else 1
         return max(most - self.arena_threads, 0) * self.program.scratch
 
-    def files(self, single_file=False):
+    def files(self, single_file=False, package=None):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
-        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern"."""
+        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern".
+        package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
         folder = FOLDERS[str(self.target.kind)]
-        if not single_file:
-            return folder(self).files()
-        weights = "array" if self.weights == "incbin" else self.weights
-        return folder(replace(self, weights=weights), single=True).single_file()
+        arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
+        if package is not None:
+            form = check_package(self, package, single_file)
+            return folder(arrays if form.as_arrays else self, form=form).packaged()
+        return folder(arrays, single=True).single_file() if single_file else folder(self).files()
 
-    def write(self, folder, single_file=False):
-        """Write the folder, which must not exist or be empty; single_file: see files. Raises PackageError, leaving
-        nothing behind."""
-        write_folder(folder, self.files(single_file))
+    def write(self, folder, single_file=False, package=None):
+        """Write the folder, which must not exist or be empty; single_file and package: see files. Raises PackageError,
+        leaving nothing behind."""
+        write_folder(folder, self.files(single_file, package))
 
 
 class Folder:
@@ -153,10 +164,11 @@ class Folder:
     templates = ""  # the folder of its templates, within that of all
     suffix = ".c"  # of files of kernels
     align = ARENA_ALIGN
+    weights_symbol = ""  # where the weights are, if not under the network's own name
     stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
-    def __init__(self, model: CompiledModel, single=False):
-        self.m, self.p, self.single = model, model.program, single
+    def __init__(self, model: CompiledModel, single=False, form=None):
+        self.m, self.p, self.single, self.form = model, model.program, single, form
         if model.weights == "array" and self.p.weights_bytes > MOST_ARRAY_BYTES:
             raise ValueError(f"{self.p.weights_bytes} bytes of weights are too many for arrays in C, of at most "
                              f'{MOST_ARRAY_BYTES} bytes: use weights="file" (--weights file)')
@@ -176,6 +188,30 @@ class Folder:
         self.context = self._context()
 
     def files(self):
+        files, sources, used = self.network()
+        files.update(self._runtime(used))
+        sources.append("ingot.c")
+        files.update(self._weights(sources))
+        data_file, data = self._selftest_data()
+        files.update(data)
+        headers = sorted(f for f in files if f.endswith(".h"))
+        files[f"{self.name}_example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
+        files[f"{self.name}_selftest.c"] = self._own("selftest.c")
+        extra = f" {self.name}_weights.S" if self.m.weights == "extern" else ""
+        tools = self._tools(toolchain(self.m.target))
+        files.update(self._board(tools))
+        files["Makefile"] = self._own("Makefile", objects=objects_of(sources), headers=headers, **tools)
+        files["CMakeLists.txt"] = self._own(
+            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            selftest_source=data_file, extra_sources=extra, **tools)
+        files["README.md"] = self._own("README.md", kernels_count=len(self.m.kernels), calls_count=len(self.p.calls),
+                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
+        return files
+
+    def network(self):
+        """({file: text} of the interface, the calls and the kernels, the sources among them, the headers of the
+        runtime that they use)."""
         name, kernels = self.name, list(self.m.kernels.values())
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
@@ -184,31 +220,34 @@ class Folder:
                  f"{name}_kernels.h": self._own("kernels.h", kernels=kernels, parts=len(groups))}
         sources = [f"{name}.c"]
         for n, group in enumerate(groups):
-            file = f"kernels_{n}{self.suffix}"
+            file = f"{name}_kernels_{n}{self.suffix}"
             uses = set().union(*(k.function.uses for k in group))
             files[file] = self._own(
                 f"kernels{self.suffix}", file=file, part=n, kernels=group, imports=imports_of(group),
                 **includes_of(uses, f"{name}_kernels.h", packed=packed_of(k.function for k in group)))
             sources.append(file)
-        files.update(self._runtime(used))
-        sources.append("ingot.c")
-        files.update(self._weights(sources))
-        data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
-        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
-                                [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
-        headers = sorted(f for f in files if f.endswith(".h"))
-        files["example.c"] = self._own("example.c", board=toolchain(self.m.target).board)
-        files["selftest.c"] = self._own("selftest.c")
-        extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
-        tools = self._tools(toolchain(self.m.target))
-        files.update(self._board(tools))
-        files["Makefile"] = self._own("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                      headers=headers, **tools)
-        files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra, **tools)
-        files["README.md"] = self._own("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
-                                       promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
-        return files
+        return files, sources, used
+
+    def _selftest_data(self):
+        """The source with inputs and outputs of the self-test, and {file: content} of it and its blob."""
+        as_array, stem = self.m.weights == "array", f"{self.name}_selftest_data"
+        files = self._blob(stem, stem, "inputs and outputs of the self-test",
+                           [*self.m.test_inputs, *self.m.test_outputs], as_array)
+        return f"{stem}.{'c' if as_array else 'S'}", files
+
+    def packaged(self):
+        """The files of a package: see package_forms."""
+        tools = toolchain(self.m.target)
+        more = {"package_version": package_version(self.m.version), "public_headers": self._public_headers(),
+                "portable_flags": portable_flags(self.m.target, tools.cflags)}
+        return package_files(self.form, self.name, self.files(), partial(self._render, **more), self._facts())
+
+    def _facts(self):
+        """A sentence on the network, which formats of package descriptions take as it is."""
+        inputs, outputs = (" and ".join(f"{t['name']} {t['dtype']} {t['shape_text']}" for t in self.context[what])
+                           for what in ("inputs", "outputs"))
+        return (f"Computes {outputs} from {inputs}; {self.p.weights_bytes:,} bytes of "
+                f"weights, an arena of {self.context['arena_text']} bytes.")
 
     def _own(self, template, **more):
         """A template that each kind of folder has."""
@@ -218,23 +257,31 @@ class Folder:
         """{file: text} of the runtime for the headers in use."""
         return runtime_files(used)
 
+    def _public_headers(self):
+        """What programs include: NAME.h, and what that includes."""
+        return [f"{self.name}.h", "ingot.h", *(["ingot_module.h"] if self.m.packed else [])]
+
     def _board(self, tools):
-        """{file: text} of what programs on a board without a system need besides: startup code, a linker script."""
+        """{file: text} of what programs without a system need besides: startup code and a linker script for a board,
+        or what runs them."""
+        if tools.get("engine"):
+            return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
         return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
-        return {"board": tools.board, "runner": tools.runner, "cc": tools.cc[0] if tools.board else "cc",
+        return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
-                "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
+                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
         uses = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
         tools = toolchain(target)
         build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
@@ -269,28 +316,33 @@ class Folder:
         return self.expr.text(lower_dim(e), outer)
 
     def _render(self, template, **more):
-        return render(template, **self.context, **more)
+        return render(template, **{**self.context, **more})
 
     # ------------------------------------------------------------ weights and test data
 
+    def _stored(self):
+        """The arrays in the file of weights."""
+        return [w.data for w in self.p.weights]
+
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
-        arrays = [w.data for w in self.p.weights]
+        arrays = self._stored()
         if mode == "file":
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
-        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array")
+        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array", placed=True)
         if mode != "extern":
             sources.append(next(f for f in files if not f.endswith(".bin")))
         return files
 
-    def _blob(self, stem, symbol, what, arrays, as_array):
-        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as arrays of C."""
+    def _blob(self, stem, symbol, what, arrays, as_array, placed=False):
+        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as words of C. placed: where
+        INGOT_SECTION_WEIGHTS says."""
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
-                                              segments=segments(arrays))}
+                                              segments=segments(arrays), placed=placed)}
         data = Blob(arrays, self.m.target.byte_order)
         return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
-                                          large=len(data) > LARGE_BLOB),
+                                           placed=placed, large=len(data) > LARGE_BLOB, bytes=len(data)),
                 f"{stem}.bin": data}
 
     # ------------------------------------------------------------ context
@@ -310,7 +362,8 @@ class Folder:
         pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
         printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
-            "single": self.single, "packed_functions": m.packed,
+            "single": self.single, "has_makefile": self.form is None or self.form.has_build_files,
+            "each_target": False, "places_code": m.target.freestanding, "packed_functions": m.packed,
             "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs, "updates": any(t.updated for t in p.inputs),
             "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
@@ -326,7 +379,8 @@ class Folder:
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
-            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64),
+            "accuracy": m.accuracy, "weights": m.weights, "weights_symbol": self.weights_symbol or f"{self.name}_weights",
+            "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
             "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"),
@@ -397,7 +451,7 @@ class Folder:
 
 
     def _count(self, t, most):
-        """C text in example.c: of how many elements a tensor has there, at most `most`; "" for none."""
+        """C text in NAME_example.c: of how many elements a tensor has there, at most `most`; "" for none."""
         if not {*free_vars([t.dims])} & {*self.p.found}:
             return f"sizeof {t.name} / sizeof *{t.name}" if most else ""
         names = {**self.names, **{id(v): pointer for v, (_, pointer) in zip(self.p.found, self.found)}}
@@ -405,66 +459,12 @@ class Folder:
         return f"(size_t)({' * '.join(sizes.text(lower_dim(e), MULTIPLICATIVE) for e in t.dims)})"
 
 
+def objects_of(sources):
+    """What make calls the objects of source files."""
+    return [source.rsplit(".", 1)[0] + ".o" for source in sources]
+
+
 FOLDERS = {"c": Folder}  # by the target's kind; modules that know others add theirs
-
-
-class Blob:
-    """Arrays as bytes, each from a multiple of 64 on; never empty. Written piece by piece: weights are large."""
-
-    def __init__(self, arrays, byte_order):
-        self.arrays, self.byte_order = tuple(arrays), byte_order
-
-    def pieces(self):
-        """The bytes in order, those of an array that lies as they do without a copy. Raises ValueError for one in a
-        file that changed since it was mapped."""
-        for a in self.arrays:
-            _check_file(a)
-            for part in pieces(a):
-                raw = np.ascontiguousarray(part).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
-                yield raw.reshape(-1).view(np.uint8).data
-            yield bytes(-a.nbytes % WEIGHT_ALIGN)
-        if not len(self):
-            yield bytes(WEIGHT_ALIGN)
-
-    def __len__(self):
-        return sum(-(-a.nbytes // WEIGHT_ALIGN) * WEIGHT_ALIGN for a in self.arrays)
-
-    def __bytes__(self):
-        return b"".join(self.pieces())
-
-    def __eq__(self, other):
-        return isinstance(other, (Blob, bytes)) and bytes(self) == bytes(other)
-
-    __hash__ = None
-
-
-def _check_file(array):
-    """Raise ValueError for an array in a file that changed since it was mapped (FileMap of the ONNX frontend)."""
-    owner = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    check = getattr(getattr(owner, "obj", None), "check", None)
-    if check:
-        check()
-
-
-def blob_of(arrays, byte_order):
-    """The bytes of a Blob."""
-    return bytes(Blob(arrays, byte_order))
-
-
-def segments(arrays):
-    """The weights as words, independent of byte order: [{bits, count, rows of C}], arrays of equal words
-    together."""
-    parts = []
-    for bytes_, alike in groupby(arrays or [np.zeros(0, np.uint8)], key=lambda a: a.itemsize):
-        words = np.frombuffer(blob_of(alike, "little"), f"<u{bytes_}")
-        form = {1: "{}", 2: "0x{:04x}", 4: "0x{:08x}u", 8: "UINT64_C(0x{:016x})"}[bytes_]
-        in_row = {1: 24, 2: 12, 4: 8, 8: 4}[bytes_]
-        texts = list(map(form.format, words.tolist()))
-        rows = "\n".join(f"        {', '.join(texts[i:i + in_row])}," for i in range(0, len(texts), in_row))
-        parts.append({"bits": 8 * bytes_, "count": len(words), "rows": rows})
-    return parts
 
 
 class _DimNames:
@@ -485,6 +485,20 @@ def _comparison(dtype, computed):
     return {"dtype": str(dtype), "ctype": C_TYPES[dtype], "widened": widened, "tolerance": f"{tolerance:g}"}
 
 
+def package_version(version):
+    """A version of Ingot's as three numbers, which every kind of package takes."""
+    numbers = re.findall(r"\d+", version.partition("+")[0])
+    return ".".join([*numbers[:3], "0", "0", "0"][:3])
+
+
+def msvc_flags(isa, cflags):
+    """The flags of Microsoft's compiler that say what a target's others do, each with a blank before it."""
+    vectors = next((f"/arch:{flag}" for word, flag in (("avx512f", "AVX512"), ("avx2", "AVX2"), ("avx", "AVX"))
+                    if word in isa), None)
+    flags = [*([vectors] if vectors else []), *(f for f in cflags if f.startswith("-D"))]
+    return "".join(f" $<$<COMPILE_LANGUAGE:C>:{flag}>" for flag in flags)
+
+
 def evaluate_dim(e, values):
     """The int value of a dimension expression under {name: int}. Raises ValueError where these do not fix it."""
     known = {v: const(values[v.name], v.dtype) for v in free_vars(e) if v.name in values}
@@ -499,6 +513,7 @@ def runtime_files(used):
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
     names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
+    names += ["ingot_dispatch.h"] if "ingot_dispatch.h" in used else []
     names += ["ingot_threads.h"] if "ingot_team.h" in used else []
     names += ["ingot_module.h"] if "ingot_module.h" in used else []
     return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}

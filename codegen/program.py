@@ -1,12 +1,14 @@
 """The program: the trees of calls that init and run are, and where every tensor lives. What is printed as C."""
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
+from ..ir.pieces import pieces
 from ..ir.relax.control import dims_set_by, fields_of, loop_parts
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
@@ -17,6 +19,7 @@ from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
+from .overwriting import overwritten, root
 from .team import has_parallel_loop
 from .tree import Call, Check, Copy, For, If, Launch, Let, Operand, Read, Seq, While, assigned, calls_of
 
@@ -65,6 +68,7 @@ class Program:
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
     scratch: int = 0
+    blob_bytes: int = 0  # of the file of weights, where it has those of other networks, too
 
     @property
     def once(self):
@@ -84,7 +88,45 @@ class Program:
 
     @property
     def weights_bytes(self):
-        return self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        own = self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
+        return self.blob_bytes or own
+
+
+def tensor_name(source, fallback, network, taken):
+    """The C name of an input or output of a network that the model calls `source`; it is added to `taken`."""
+    return new_name(identifier(source, fallback, most_letters(network)), taken, most_letters(network))
+
+
+def named(program, name):
+    """The program of a network called `name`, whose inputs and outputs are called as they would be there."""
+    taken = {*taken_names(name), *(d.name.lower() for d in program.dims)}
+    inputs, outputs = (
+        tuple(replace(t, name=tensor_name(t.source_name, fallback, name, taken)) for t in tensors)
+        for tensors, fallback in ((program.inputs, "input"), (program.outputs, "output")))
+    return replace(program, name=name, inputs=inputs, outputs=outputs)
+
+
+def sharing_weights(programs):
+    """(the programs with their weights in one blob, in which equal ones lie once; the weights of that blob)."""
+    places, blob, end, moved = {}, [], 0, []
+    for program in programs:
+        weights = []
+        for w in program.weights:
+            key = w.data.dtype.str, _digest(w.data)
+            if key not in places:
+                places[key] = end
+                blob.append(replace(w, offset=end))
+                end += _padded(w.data.nbytes)
+            weights.append(replace(w, offset=places[key]))
+        moved.append(tuple(weights))
+    return [replace(p, weights=w, blob_bytes=end) for p, w in zip(programs, moved)], tuple(blob)
+
+
+def _digest(array):
+    found = hashlib.sha256()
+    for part in pieces(array):
+        found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
+    return found.digest()
 
 
 def _padded(size):
@@ -110,6 +152,7 @@ class _Builder:
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
         self.scratch = 0
+        self.overwrites = {}  # owner -> the earlier owner in whose place it lies
 
     def _enter(self, name):
         """Go on with the bindings of a function, "main" or a body."""
@@ -127,6 +170,7 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
+        self.overwrites = {} if self.dims else overwritten(self.mod, self.memory, self._in_order(), self.where)
         calls = self._steps()
         plan = place_buffers(self.buffers, Seq(tuple(calls)), budget=budget)
         if not all(isinstance(c, Call) for c in calls):
@@ -182,7 +226,7 @@ class _Builder:
         found = []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            name = new_name(identifier(source, fallback, most_letters(self.name)), taken, most_letters(self.name))
+            name = tensor_name(source, fallback, self.name, taken)
             info = v.struct_info
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)
@@ -198,11 +242,12 @@ class _Builder:
         """The operand that a call reads or writes at a Place; stored: the form in which it reads a constant."""
         if stored:
             return self._weight(self.memory.values[place.owner][0], stored)
-        if place.owner not in self.where:
-            value, info = self.memory.values[place.owner]
-            self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
+        owner = root(place.owner, self.overwrites)
+        if owner not in self.where:
+            value, info = self.memory.values[owner]
+            self.where[owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
                 value.name, info.dtype, info.shape)
-        return _further(self.where[place.owner], place.offset)
+        return _further(self.where[owner], place.offset)
 
     def _weight(self, constant, stored=""):
         key = id(constant.data), stored

@@ -39,6 +39,8 @@ def resolve(target):
     if name == "host":
         row = ROWS[host_name()]
         return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
+    if "+" in name:
+        raise TargetError(f"{target!r} names several targets, which only compile takes, for a folder: name one")
     if name not in ROWS:
         raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
     return row_named(name)

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from .c_names import PROGRAMS
 from .nvcc import INSTALL, find_nvcc, gencode
 from .object_cache import ObjectCache, content_key
+from .render import TEMPLATES
 from .target import Target
 from .toolchains import Toolchain, is_native, is_supported_here, toolchain
 
@@ -92,22 +94,37 @@ def missing_tools(target):
     """Explain in a sentence why programs of `target` cannot be built and run here; "" when they can."""
     target = Target.get(target)
     try:
-        find_compiler(target)
+        compiler = find_compiler(target)
     except ToolchainError as error:
         return str(error)
+    if toolchain(target).engine and not _links(compiler, toolchain(target).cflags):
+        return f"{compiler} links no programs for {target}: install {toolchain(target).package}"
     if is_supported_here(target):
         return ""
     if not toolchain(target).runner:
         return f"programs of {target} do not run here: neither this processor nor an emulator knows its instructions"
     if not shutil.which(toolchain(target).runner[0]):
-        return f"programs of {target} do not run here, and no emulator for them is on PATH (install qemu-user)"
+        return (f"programs of {target} do not run here, and {toolchain(target).runner[0]} for them is not on PATH "
+                f"(install {'nodejs' if toolchain(target).engine else 'qemu-user'})")
     return ""
+
+
+@lru_cache(maxsize=None)
+def _links(compiler, flags):
+    """Whether a compiler has a linker and a C library for programs with these flags."""
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <stdio.h>\nint main(void) { return puts(\"\"); }\n")
+        return _run([*compiler.command, *flags, str(source), "-o", str(Path(folder, "probe"))]).returncode == 0
 
 
 def run_command(target, program):
     """The argument list that runs `program`, built for `target`, on this machine."""
     target = Target.get(target)
-    return [str(program)] if is_supported_here(target) else [*toolchain(target).runner, str(program)]
+    if is_supported_here(target):
+        return [str(program)]
+    tools = toolchain(target)
+    return [*(str(TEMPLATES / word) if word == tools.engine else word for word in tools.runner), str(program)]
 
 
 @lru_cache(maxsize=None)
@@ -267,7 +284,6 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
 
 # Assembler sources carry no note about the stack, so the linker is told that none of them needs it executable.
 _LINK_FLAGS = ("-Wl,-z,noexecstack",)
-_PROGRAMS = ("example", "selftest", "selftest_data")
 
 
 def source_files(sources):
@@ -275,7 +291,7 @@ def source_files(sources):
     if isinstance(sources, (str, Path)):
         folder = Path(sources)
         sources = [path for path in folder.iterdir()
-                   if path.suffix in (".c", ".cu", ".S") and path.stem not in _PROGRAMS]
+                   if path.suffix in (".c", ".cu", ".S") and not PROGRAMS.fullmatch(path.stem)]
         if not sources:
             raise ToolchainError(f"no C sources in {folder}")
     files = [Path(source).resolve() for source in sources]

@@ -10,7 +10,7 @@ from ..ir.target import TargetError
 
 # -std=c99 turns off gcc's contraction of a * b + c, so it is asked for by name. Never -ffast-math: it breaks NaN,
 # infinities and the order of additions. The other two only drop errno and floating-point trap bookkeeping.
-_COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
+COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Toolchain:
     cpus        what -mcpu=... of gcc and clang calls processors that the target is for
     made_for    what /proc/cpuinfo says of the only processors for which the target is the best one, beside its ISA
     board       the Board that a target without a system runs on
+    engine      the file by which the runner executes programs, which folders have: their times are this machine's
     device_code what nvcc makes code for: devices ("sm_80"), and PTX for whichever follow ("compute_80"); (): a CPU
     """
 
@@ -64,13 +65,14 @@ class Toolchain:
     cpus: tuple[str, ...] = ()
     made_for: frozenset[str] = frozenset()
     board: Board | None = None
+    engine: str = ""
     device_code: tuple[str, ...] = ()
 
 
 def _linux(name, arch, cpu_flags, triple, emulator=(), **fields):
     """A row for Linux whose cross compiler and libraries are those of a Debian package for `triple`."""
     runner = (emulator[0], *emulator[1:], "-L", f"/usr/{triple}") if emulator else ()
-    return Toolchain(name, arch, (*_COMMON, *cpu_flags), cc=(f"{triple}-gcc",), runner=runner,
+    return Toolchain(name, arch, (*COMMON, *cpu_flags), cc=(f"{triple}-gcc",), runner=runner,
                      package=f"gcc-{triple.replace('_', '-')}", **fields)
 
 
@@ -102,7 +104,7 @@ def _cortex(name, flags, machine, code, constants, ram, hz):
     """A row for a Cortex-M under newlib, on a machine of QEMU's that has it, or a core that runs its instructions."""
     emulator = ("qemu-system-arm", "-M", machine, *_SEMIHOSTED, *_SEMIHOSTING, "-kernel")
     link = ("-nostartfiles", "--specs=rdimon.specs", "-T", "board.ld", "-Wl,--gc-sections")
-    return Toolchain(name, "cortex-m", (*_COMMON, "-mthumb", *flags, "-DINGOT_SIMD_SCALAR"), cc=("arm-none-eabi-gcc",),
+    return Toolchain(name, "cortex-m", (*COMMON, "-mthumb", *flags, "-DINGOT_SIMD_SCALAR"), cc=("arm-none-eabi-gcc",),
                      package="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm", runner=emulator, cpus=(name,),
                      board=Board(emulator, code, constants, ram, hz, "cortex-m", link))
 
@@ -116,10 +118,22 @@ def _rv32(name, abi):
     link = ("--oslib=semihost", "--crt0=semihost", "-Wl,--defsym=__flash=0x80000000",
             "-Wl,--defsym=__flash_size=0x01000000", "-Wl,--defsym=__ram=0x81000000",
             "-Wl,--defsym=__ram_size=0x02000000", "-Wl,--defsym=__stack_size=0x4000")
-    return Toolchain(name, "riscv32", (*_COMMON, *cpu, "--specs=picolibc.specs", "-DINGOT_SIMD_SCALAR"),
+    return Toolchain(name, "riscv32", (*COMMON, *cpu, "--specs=picolibc.specs", "-DINGOT_SIMD_SCALAR"),
                      cc=("riscv64-unknown-elf-gcc",), runner=emulator,
                      package="gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc",
                      board=Board(emulator, hz=10**9, link=link, named=False))
+
+
+# ---------------------------------------------------------------- WebAssembly
+
+WASI = "wasi.js"
+
+
+def _wasm(name, *flags):
+    """A row for WebAssembly under WASI: clang, LLVM's linker, wasi-libc and Node.js."""
+    return Toolchain(name, "wasm32", (*COMMON, "--target=wasm32-wasi", *flags), cc=("clang",), engine=WASI,
+                     package="clang lld wasi-libc libclang-rt-14-dev-wasm32 nodejs",
+                     runner=("node", "--no-warnings", "--experimental-wasi-unstable-preview1", WASI))
 
 
 _MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB)
@@ -169,7 +183,9 @@ TOOLCHAINS = {row.name: row for row in (
            "riscv64-linux-gnu", ("qemu-riscv64",)),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
     *_BOARDS,
-    Toolchain("c", "any", (*_COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
+    _wasm("wasm32", "-DINGOT_SIMD_SCALAR"),
+    _wasm("wasm32-simd128", "-msimd128"),
+    Toolchain("c", "any", (*COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),
     Toolchain("cuda-sm_90a", "any", ("-O3",), (), device_code=("sm_90a",)),

@@ -21,6 +21,7 @@ FEATURES = {
     "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
+    "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -199,6 +200,10 @@ class Target(metaclass=_Named):
         of the target or by products of 16 bits. GPUs compute them as floats."""
         return self.kind == "c"
 
+    def dots(self, rows, columns):
+        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
+        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+
     def __str__(self):
         return self.name
 
@@ -241,6 +246,24 @@ class Target(metaclass=_Named):
         return not FEATURES["by_element"].isdisjoint(self.isa)
 
     @cached_property
+    def dot_pairs(self):
+        return not FEATURES["dot_pairs"].isdisjoint(self.isa)
+
+    @cached_property
+    def integers(self):
+        """The Vector of single int32 numbers where registers hold tiles of them; None elsewhere."""
+        own = self.vectors.get("int32")
+        return own if own and self.lanes == 1 else None
+
+    @cached_property
+    def dots_by_lane(self):
+        """The names of the products of words of bytes that take one lane of a register for all of an operand."""
+        if not self.by_element:
+            return ()
+        signs = {"s": "int8", "u": "uint8"}
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+
+    @cached_property
     def integer_tiles(self):
         return not FEATURES["integer_tiles"].isdisjoint(self.isa)
 
@@ -257,11 +280,12 @@ class Target(metaclass=_Named):
         return self.cost("l3_bytes")
 
 
-def _row(name, parent=None, isa=(), vector=None, costs=None, **fields):
+def _row(name, parent=None, isa=(), vector=None, costs=None, integers=None, **fields):
     """A row that has the costs of BASE, or of its parent, further ones and its own (measured.py). vector: of
-    float32."""
-    if vector is not None:
-        fields["vectors"] = Table({"float32": vector})
+    float32; integers: of int32, where tiles of sums of bytes are of single numbers."""
+    own = {dtype: v for dtype, v in (("float32", vector), ("int32", integers)) if v}
+    if own:
+        fields["vectors"] = Table(own)
     costs = {**(costs or {}), **MEASURED.get(name, {})}
     return (parent or Target(name, costs=BASE)).derive(name, isa=isa, costs=costs, **fields)
 
@@ -277,7 +301,11 @@ _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumul
 _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
 # FPUs without vectors: gcc 12 keeps 20 sums in 32 registers beside their operands at -O2, -Os and -O3, spills with 24.
 _SCALARS = Vector(1, 32, accumulators=20)
+# Their integers: gcc 12 keeps 4 sums of 2 channels beside what it multiplies in 13 registers, 8 where there are 31.
+_CORTEX, _RISCV = Vector(1, 13, accumulators=4), Vector(1, 29, accumulators=8)
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
+# Engines have as many registers as the processor below, at least 16.
+_WASM = {"threads": Threads(most=1), "freestanding": True}
 _ROWS = (
     _V2, _V3, _V4,
     # Products of bytes, four at a time: Intel's and AMD's processors for laptops since 2021 and 2022.
@@ -301,10 +329,14 @@ _ROWS = (
     _row("riscv64-linux-gnu", vector=_SCALARS, costs=SCALAR),
     _row("armv7-vfpv3-linux-gnueabihf", isa={"vfpv3"}, vector=_SCALARS, costs=SCALAR),
     # Microcontrollers, by what computes floats: nothing, an FPU, vectors that only compilers make.
-    *(_row(name, **_BOARD) for name in ("cortex-m0plus", "cortex-m3", "rv32imc")),
-    *(_row(name, isa=isa, vector=_SCALARS, **_BOARD) for name, isa in (
+    *(_row(name, integers=own, **_BOARD) for name, own in (
+        ("cortex-m0plus", _CORTEX), ("cortex-m3", _CORTEX), ("rv32imc", _RISCV))),
+    *(_row(name, isa=isa, vector=_SCALARS, integers=_CORTEX, **_BOARD) for name, isa in (
         ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
-        ("cortex-m85", {"dsp", "mve"}), ("rv32imafc", ()))),
+        ("cortex-m85", {"dsp", "mve"}))),
+    _row("rv32imafc", vector=_SCALARS, integers=_RISCV, **_BOARD),
+    _row("wasm32", vector=Vector(1, 16, accumulators=9), costs=SCALAR, **_WASM),
+    _row("wasm32-simd128", isa={"simd128"}, vector=Vector(4, 16, accumulators=9), **_WASM),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 

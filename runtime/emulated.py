@@ -1,4 +1,4 @@
-"""EmulatedLibrary: a network of another machine, run by QEMU. Its folder is built as its Makefile says, and each call
+"""EmulatedLibrary: a network of another machine, run by QEMU, or of WebAssembly, run by Node.js. Its folder is built as its Makefile says, and each call
 runs the example program on files."""
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ MOST_SECONDS = 600  # that a run may take
 
 @dataclass(frozen=True)
 class Count:
-    """Instructions of one run on a board: of each kernel call, as (kernel, instructions), and of all."""
+    """What one run takes: of each kernel call, as (kernel, amount), and in all. unit: "instructions" on a board,
+    "ns" where programs run as fast as this machine does."""
 
     calls: tuple[tuple[str, int], ...]
     total: int
+    unit: str
 
 
 def is_emulated(target):
@@ -70,11 +72,13 @@ class EmulatedLibrary(CompiledLibrary):
         return outputs
 
     def count(self):
-        """The Count of a run on inputs that the example makes up. Raises ToolchainError without a board."""
+        """The Count of a run on inputs that the example makes up. Raises ToolchainError for a system that QEMU only
+        emulates."""
         with self._lock:
             self.build()
             target = Target.get(self.model.target)
-            if not toolchain(target).board:
+            tools = toolchain(target)
+            if not (tools.board or tools.engine):
                 raise ToolchainError(f"QEMU counts no instructions of single kernels for {target}: only those of "
                                      "boards")
             self._make("PROFILE=1")
@@ -82,7 +86,8 @@ class EmulatedLibrary(CompiledLibrary):
             self._make()
         total = re.search(r"best of \d+ runs: ([\d.]+) ms", text)
         calls = re.findall(r"^ *([\d.]+) ms  (\w+)$", text, re.MULTILINE)
-        return Count(tuple((name, _instructions(ms)) for ms, name in calls), _instructions(total[1]))
+        return Count(tuple((name, _nanoseconds(ms)) for ms, name in calls), _nanoseconds(total[1]),
+                     "instructions" if tools.board else "ns")
 
     def _file(self, name):
         return self._folder / self.name / name
@@ -115,6 +120,6 @@ class EmulatedLibrary(CompiledLibrary):
         return done.stdout
 
 
-def _instructions(milliseconds):
-    """Of so long a run under -icount shift=0, where each takes a nanosecond."""
+def _nanoseconds(milliseconds):
+    """As an integer; under -icount shift=0 an instruction takes one."""
     return round(float(milliseconds) * 1e6)

@@ -144,8 +144,8 @@ class CompiledLibrary:
         prepared = self._prepare(arrays)
         with self._lock:
             self.build()
-            sources = self._folder / self.name
-            return Profiler(self.model, sources, self._folder / f"{self.name}_profile.so", *prepared,
+            sources = self._folder / self.model.name
+            return Profiler(self.model, sources, self._folder / f"{self.model.name}_profile.so", *prepared,
                             weights=self._weights_of(sources), jobs=self._jobs)
 
     def _prepare(self, arrays, given=None):
@@ -200,10 +200,11 @@ class CompiledLibrary:
 
     # ---- building -------------------------------------------------------------------------------------------------
 
-    def export(self, folder, single_file=False):
+    def export(self, folder, single_file=False, package=None):
         """Write the folder of C; it must not exist, or be empty. single_file: only NAME.c, which holds the kernels, the
-        weights and the runtime, and NAME.h. Returns its Path."""
-        self.model.write(folder, single_file)
+        weights and the runtime, and NAME.h. package: as "zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack" or
+        "conan" take it in (docs/packages.md). Returns its Path."""
+        self.model.write(folder, single_file, package)
         return Path(folder)
 
     def build(self):
@@ -214,9 +215,9 @@ class CompiledLibrary:
                 return
             self._check_target()
             if self._cleanup is None:
-                self._folder = Path(tempfile.mkdtemp(prefix=f"ingot-{self.name}-"))
+                self._folder = Path(tempfile.mkdtemp(prefix=f"ingot-{self.model.name}-"))
                 self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            sources = self._folder / self.name
+            sources = self._folder / self.model.name
             if not sources.exists():
                 self.model.write(sources)
             self._binding = self._bound(sources)
@@ -231,7 +232,7 @@ class CompiledLibrary:
         packed = getattr(self.model, "packed", ())
         if packed:
             (sources / f"{HOOKS}.c").write_text(hooks_source(packed))
-        path = build_shared(sources, self._folder / f"{self.name}.so", self.model.target, self.model.threads,
+        path = build_shared(sources, self._folder / f"{self.model.name}.so", self.model.target, self.model.threads,
                             self._jobs)
         binding = Binding(path, self.model, self._weights_of(sources))
         if packed:
@@ -246,7 +247,7 @@ class CompiledLibrary:
         """The weights as an array aligned to 64 bytes where the network takes a pointer to them, else None."""
         if self.model.weights != "file":
             return None
-        return np.memmap(sources / f"{self.name}_weights.bin", np.uint8, "r")
+        return np.memmap(sources / f"{self.model.name}_weights.bin", np.uint8, "r")
 
     def close(self):
         """Unload the library and remove its temporary folder; further calls raise ValueError."""

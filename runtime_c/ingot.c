@@ -23,6 +23,7 @@ INGOT_COMMON const char *ingot_status_str(ingot_status status)
     case INGOT_ERR_WORKSPACE: return "the workspace is missing, too small or misaligned";
     case INGOT_ERR_ASSERT: return "an assertion of the program does not hold";
     case INGOT_ERR_DEVICE: return "the device or its driver refuses; NAME_device_error has its code";
+    case INGOT_ERR_TARGET: return "there is no code for this processor";
     }
     return "unknown status";
 }

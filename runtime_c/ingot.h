@@ -30,7 +30,8 @@ typedef enum ingot_status {
     INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a module's function takes: ingot_error says which and why */
     INGOT_ERR_WORKSPACE = -10,  /* the workspace is missing, too small or misaligned */
     INGOT_ERR_ASSERT = -11,     /* an assertion of the program does not hold */
-    INGOT_ERR_DEVICE = -12      /* a device, or what drives it, refuses: NAME_device_error has its own code */
+    INGOT_ERR_DEVICE = -12,     /* a device, or what drives it, refuses: NAME_device_error has its own code */
+    INGOT_ERR_TARGET = -13      /* there is no code for this processor */
 } ingot_status;
 
 /* How the functions of ingot.c are declared: weak in ingot.c, static where a header holds them: --single-file. */
@@ -154,6 +155,41 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_BIG_ENDIAN 1
 #else
 #define INGOT_BIG_ENDIAN 0
+#endif
+
+/* A row of four words that hold numbers of 64, 32, 16 or 8 bits, the first in the lowest bits: in memory the numbers
+ * follow one another on every machine. Weights and data of self-tests are such rows: compilers read words fast. */
+#if INGOT_BIG_ENDIAN
+#define INGOT_WORD_OF_32(w) ((uint64_t)(w) << 32 | (uint64_t)(w) >> 32)
+#define INGOT_WORD_OF_16(w) INGOT_WORD_OF_32( \
+    ((uint64_t)(w) & 0x0000ffff0000ffffu) << 16 | ((uint64_t)(w) & 0xffff0000ffff0000u) >> 16)
+#define INGOT_WORD_OF_8(w) INGOT_WORD_OF_16( \
+    ((uint64_t)(w) & 0x00ff00ff00ff00ffu) << 8 | ((uint64_t)(w) & 0xff00ff00ff00ff00u) >> 8)
+#define INGOT_WORDS_32(a, b, c, d) INGOT_WORD_OF_32(a), INGOT_WORD_OF_32(b), INGOT_WORD_OF_32(c), INGOT_WORD_OF_32(d)
+#define INGOT_WORDS_16(a, b, c, d) INGOT_WORD_OF_16(a), INGOT_WORD_OF_16(b), INGOT_WORD_OF_16(c), INGOT_WORD_OF_16(d)
+#define INGOT_WORDS_8(a, b, c, d) INGOT_WORD_OF_8(a), INGOT_WORD_OF_8(b), INGOT_WORD_OF_8(c), INGOT_WORD_OF_8(d)
+#else
+#define INGOT_WORDS_32(a, b, c, d) a, b, c, d
+#define INGOT_WORDS_16(a, b, c, d) a, b, c, d
+#define INGOT_WORDS_8(a, b, c, d) a, b, c, d
+#endif
+#define INGOT_WORDS_64(a, b, c, d) a, b, c, d
+
+/* Where a linker script shall put weights (INGOT_SECTION_WEIGHTS) and kernels (INGOT_SECTION_CODE): names of sections,
+ * in quotes, that a build may define for all files. A prefix of a declaration: INGOT_SECTION(".itcm") */
+#if defined(__GNUC__) || defined(__CC_ARM) || defined(__TI_COMPILER_VERSION__)
+#define INGOT_SECTION(name) __attribute__((section(name)))
+#elif defined(__TINYC__)
+#define INGOT_SECTION(name) __attribute((section(name)))
+#elif defined(__IAR_SYSTEMS_ICC__)
+#define INGOT_SECTION(name) INGOT_PRAGMA(location = name)
+#elif defined(INGOT_SECTION_WEIGHTS) || defined(INGOT_SECTION_CODE)
+#error "no section can be named for this compiler: leave out INGOT_SECTION_WEIGHTS and INGOT_SECTION_CODE"
+#endif
+#if defined(INGOT_SECTION_CODE)
+#define INGOT_CODE INGOT_SECTION(INGOT_SECTION_CODE)
+#else
+#define INGOT_CODE
 #endif
 
 /* Small functions that must vanish into their callers: without that, no loop over them is vectorized.

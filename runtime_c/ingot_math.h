@@ -14,6 +14,10 @@
 
 #include <string.h>
 
+#if defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_SAT)
+#include <arm_acle.h>
+#endif
+
 INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
 INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
 INGOT_INLINE float ingot_tanhf(float x) { return f32x1_tanh(x); }
@@ -78,10 +82,10 @@ INGOT_UNSIGNED(uint64_t, u64)
 
 /* Numbers to integers, towards zero; NaN and what the type does not hold, to its least number, as x86 has it. Narrower
  * types take the lowest bits of int32_t's, uint32_t of int64_t's; below 0 so does uint64_t. */
-#define INGOT_TO_INTEGER(T, name)                                                                                      \
+#define INGOT_TO_INTEGER(T, name, is_above)                                                                            \
     INGOT_INLINE int32_t ingot_##name##_to_i32(T x)                                                                    \
     {                                                                                                                  \
-        const int fits = (double)x > -2147483649.0 && (double)x < 2147483648.0;                                        \
+        const int fits = is_above && x < (T)2147483648.0;                                                              \
         const int32_t n = (int32_t)(fits ? x : 0);                                                                     \
         return fits ? n : INT32_MIN;                                                                                   \
     }                                                                                                                  \
@@ -97,8 +101,8 @@ INGOT_UNSIGNED(uint64_t, u64)
         const uint64_t n = (uint64_t)(high ? x : 0);                                                                   \
         return high ? n : x > 0 && !(x < (T)9223372036854775808.0) ? 0 : (uint64_t)ingot_##name##_to_i64(x);           \
     }
-INGOT_TO_INTEGER(float, f32)
-INGOT_TO_INTEGER(double, f64)
+INGOT_TO_INTEGER(float, f32, x >= -2147483648.0f) /* without a double, which few boards compute with */
+INGOT_TO_INTEGER(double, f64, x > -2147483649.0)
 
 /* x to the power of 0.5: infinity of minus infinity, 0 of -0. Gcc makes pow() a square root, which it is not there. */
 INGOT_INLINE float ingot_half_power_f32(float x) { return x == -INFINITY ? INFINITY : f32x1_sqrt(x) + 0.0f; }
@@ -145,6 +149,50 @@ INGOT_INLINE int32_t ingot_clz(uint64_t x)
     return count;
 }
 
+/* x rounded, ties to even, plus an integer from -255 to 255, as a byte that saturates; x is not NaN. Where processors
+ * have an instruction for them integers saturate, too; where they have no floats the bits of x tell, and 1023 stands for
+ * all above. */
+#if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__aarch64__) && defined(__GNUC__)
+#define INGOT_ROUND_I32(x, n) __asm__("vcvtr.s32.f32 %0, %1" : "=t"(n) : "t"(x))
+#elif defined(__riscv_flen) && defined(__GNUC__)
+#define INGOT_ROUND_I32(x, n) __asm__("fcvt.w.s %0, %1, rne" : "=r"(n) : "f"(x))
+#elif defined(__SOFTFP__) || (defined(__riscv) && !defined(__riscv_flen))
+#define INGOT_ROUND_I32(x, n) (n) = ingot_round_bits(x)
+INGOT_INLINE int32_t ingot_round_bits(float x)
+{
+    const uint32_t bits = f32x1_bits(x), exponent = bits >> 23 & 255u;
+    const uint32_t mantissa = (bits & 0x7fffffu) | 0x800000u, shift = 150u - exponent;
+    uint32_t n = 1023u;
+    if (exponent < 126u) n = 0;
+    else if (exponent < 136u) n = (mantissa + ((1u << (shift - 1u)) - 1u) + (mantissa >> shift & 1u)) >> shift;
+    return bits >> 31 != 0 ? -(int32_t)n : (int32_t)n;
+}
+#endif
+#if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
+#define INGOT_SATURATED(n, zero, least, most) ((least) < 0 ? __ssat(__qadd(n, zero), 8) : (int)__usat(__qadd(n, zero), 8))
+#else
+#define INGOT_SATURATED(n, zero, least, most)                                                                          \
+    ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
+#endif
+#if defined(INGOT_ROUND_I32)
+#define INGOT_ROUND(T, name, least, most)                                                                              \
+    INGOT_INLINE T ingot_round_##name(float x, int32_t zero)                                                           \
+    {                                                                                                                  \
+        int32_t n;                                                                                                     \
+        INGOT_ROUND_I32(x, n);                                                                                         \
+        return (T)INGOT_SATURATED(n, zero, least, most);                                                               \
+    }
+#else
+#define INGOT_ROUND(T, name, least, most)                                                                              \
+    INGOT_INLINE T ingot_round_##name(float x, int32_t zero)                                                           \
+    {                                                                                                                  \
+        const float n = ingot_roundf(x) + (float)zero;                                                                 \
+        return (T)ingot_f32_to_i32(ingot_min_f32((float)(most), ingot_max_f32((float)(least), n)));                    \
+    }
+#endif
+INGOT_ROUND(int8_t, i8, -128, 127)
+INGOT_ROUND(uint8_t, u8, 0, 255)
+
 /* Four bytes as a word, the first one lowest; of four that follow one another in memory. */
 INGOT_INLINE int32_t ingot_word(int32_t a, int32_t b, int32_t c, int32_t d)
 {
@@ -163,13 +211,38 @@ INGOT_INLINE int32_t ingot_load_word(const void *p)
 #endif
 }
 
-/* c and the products of the four bytes of a word a and those of b, each with a sign (s8) or without (u8). */
+/* c and the products of the four bytes of a word a and those of b, each with a sign (s8) or without (u8). Bytes 0 and 2
+ * of a word are a pair of 16 bits, and so are 1 and 3; the products of two pairs are one instruction of Arm's DSP. */
+#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && !defined(__aarch64__)
+#define INGOT_PAIRS(sign, letter)                                                                                      \
+    INGOT_INLINE int32_t ingot_even_##sign(int32_t a)                                                                  \
+    {                                                                                                                  \
+        int32_t pair;                                                                                                  \
+        __asm__(letter "xtb16 %0, %1" : "=r"(pair) : "r"(a));                                                          \
+        return pair;                                                                                                   \
+    }                                                                                                                  \
+    INGOT_INLINE int32_t ingot_odd_##sign(int32_t a)                                                                   \
+    {                                                                                                                  \
+        int32_t pair;                                                                                                  \
+        __asm__(letter "xtb16 %0, %1, ror #8" : "=r"(pair) : "r"(a));                                                  \
+        return pair;                                                                                                   \
+    }
+INGOT_PAIRS(s8, "s")
+INGOT_PAIRS(u8, "u")
+#define INGOT_DOT(left, right, A, B)                                                                                   \
+    INGOT_INLINE int32_t ingot_dot_##left##right(int32_t a, int32_t b, int32_t c)                                      \
+    {                                                                                                                  \
+        c = __smlad(ingot_even_##left(a), ingot_even_##right(b), c);                                                   \
+        return __smlad(ingot_odd_##left(a), ingot_odd_##right(b), c);                                                  \
+    }
+#else
 #define INGOT_DOT(left, right, A, B)                                                                                   \
     INGOT_INLINE int32_t ingot_dot_##left##right(int32_t a, int32_t b, int32_t c)                                      \
     {                                                                                                                  \
         for (int n = 0; n < 32; n += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> n) * (B)((uint32_t)b >> n));           \
         return c;                                                                                                      \
     }
+#endif
 INGOT_DOT(u8, s8, uint8_t, int8_t)
 INGOT_DOT(s8, u8, int8_t, uint8_t)
 INGOT_DOT(s8, s8, int8_t, int8_t)

@@ -58,6 +58,10 @@
 #define INGOT_SIMD_NAME "neon"
 #define INGOT_HAS_F32X4 1
 #include "simd/neon.h"
+#elif defined(__wasm_simd128__)
+#define INGOT_SIMD_NAME "wasm"
+#define INGOT_HAS_F32X4 1
+#include "simd/wasm.h"
 #else
 #define INGOT_SIMD_NAME "scalar"
 #endif

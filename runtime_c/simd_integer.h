@@ -9,6 +9,8 @@
  *   T_min  T_max (a, b)
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
+ *   i32x4_load_bytes(p)                        the words of 16 bytes
+ *   i32x4_dot_u8s8_lane(a, l, b, c), ...       the same with the word that is lane l of a, for all lanes
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
@@ -443,6 +445,34 @@ INGOT_INLINE i32x4 i32x4_dot_u8s8(i32x4 a, i32x4 b, i32x4 c)
 }
 #endif
 INGOT_INLINE i32x4 i32x4_dot_s8u8(i32x4 a, i32x4 b, i32x4 c) { return i32x4_dot_u8s8(b, a, c); }
+
+INGOT_INLINE i32x4 i32x4_load_bytes(const void *p) { return vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p)); }
+#define INGOT_NEON_DOT_LANE(mix, dot)                                                                                  \
+    INGOT_INLINE i32x4 i32x4_dot_##mix##_lane(i32x4 a, int32_t l, i32x4 b, i32x4 c)                                    \
+    {                                                                                                                  \
+        switch (l) {                                                                                                   \
+        case 0: return dot(a, 0, b, c);                                                                                \
+        case 1: return dot(a, 1, b, c);                                                                                \
+        case 2: return dot(a, 2, b, c);                                                                                \
+        default: return dot(a, 3, b, c);                                                                               \
+        }                                                                                                              \
+    }
+#if defined(__ARM_FEATURE_DOTPROD)
+#define INGOT_NEON_S8S8(a, l, b, c) vdotq_laneq_s32(c, i32x4_bytes(b), i32x4_bytes(a), l)
+#define INGOT_NEON_U8U8(a, l, b, c)                                                                                    \
+    vreinterpretq_s32_u32(                                                                                             \
+        vdotq_laneq_u32(vreinterpretq_u32_s32(c), i32x4_unsigned_bytes(b), i32x4_unsigned_bytes(a), l))
+INGOT_NEON_DOT_LANE(s8s8, INGOT_NEON_S8S8)
+INGOT_NEON_DOT_LANE(u8u8, INGOT_NEON_U8U8)
+#define INGOT_HAS_I32X4_DOT_LANE 1
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define INGOT_NEON_U8S8(a, l, b, c) vsudotq_laneq_s32(c, i32x4_bytes(b), i32x4_unsigned_bytes(a), l)
+#define INGOT_NEON_S8U8(a, l, b, c) vusdotq_laneq_s32(c, i32x4_unsigned_bytes(b), i32x4_bytes(a), l)
+INGOT_NEON_DOT_LANE(u8s8, INGOT_NEON_U8S8)
+INGOT_NEON_DOT_LANE(s8u8, INGOT_NEON_S8U8)
+#define INGOT_HAS_I32X4_DOT_LANE_OF_BOTH 1
+#endif
 #endif
 
 /* ---------------------------------------------------------------- the others */
@@ -636,6 +666,32 @@ INGOT_INTEGER_LOAD_WORDS(i32x8, 8)
 #endif
 #if !defined(INGOT_HAS_I32X16_LOAD_WORDS)
 INGOT_INTEGER_LOAD_WORDS(i32x16, 16)
+#endif
+
+/* One lane of an operand for all: a vector of it, where there is no instruction. */
+#define INGOT_INTEGER_DOT_LANE(mix)                                                                                    \
+    INGOT_INLINE i32x4 i32x4_dot_##mix##_lane(i32x4 a, int32_t l, i32x4 b, i32x4 c)                                    \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t lanes[4];                                                                            \
+        i32x4_store(lanes, a);                                                                                         \
+        return i32x4_dot_##mix(i32x4_set1(lanes[l]), b, c);                                                            \
+    }
+#if !(defined(INGOT_HAS_I32X4) && defined(__ARM_NEON))
+INGOT_INLINE i32x4 i32x4_load_bytes(const void *p)
+{
+    const uint8_t *b = (const uint8_t *)p;
+    INGOT_ALIGNED(64) int32_t lanes[4];
+    for (int l = 0; l < 4; ++l) lanes[l] = ingot_word(b[4 * l], b[4 * l + 1], b[4 * l + 2], b[4 * l + 3]);
+    return i32x4_load(lanes);
+}
+#endif
+#if !defined(INGOT_HAS_I32X4_DOT_LANE)
+INGOT_INTEGER_DOT_LANE(s8s8)
+INGOT_INTEGER_DOT_LANE(u8u8)
+#endif
+#if !defined(INGOT_HAS_I32X4_DOT_LANE_OF_BOTH)
+INGOT_INTEGER_DOT_LANE(u8s8)
+INGOT_INTEGER_DOT_LANE(s8u8)
 #endif
 
 INGOT_INTEGER_ALL_PARTS(i32x4, 4)

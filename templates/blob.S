@@ -2,6 +2,20 @@
  *
  * [[ stamp ]]
  */
+#if defined(__wasm__)
+    .section .rodata.[[ symbol ]], "", @
+    .balign 64
+    .globl [[ symbol ]]
+    .type [[ symbol ]], @object
+[[ symbol ]]:
+    .incbin "[[ blob ]]"
+    .size [[ symbol ]], [[ bytes ]]
+#else
+[% if placed %]
+#if defined(INGOT_SECTION_WEIGHTS)
+    .section INGOT_SECTION_WEIGHTS, "a", %progbits
+#else
+[% endif %]
 [% if large %]
 #if defined(__x86_64__) && defined(__clang__) && __clang_major__ < 17 /* whose assembler has no flag "l" */
     .section .lrodata, "a", @progbits
@@ -13,6 +27,9 @@
 [% else %]
     .section .rodata
 [% endif %]
+[% if placed %]
+#endif
+[% endif %]
     .balign 64
     .globl [[ symbol ]]
     .type [[ symbol ]], %object
@@ -22,3 +39,4 @@
     .balign 64
     .size [[ symbol ]], . - 0b
     .section .note.GNU-stack, "", %progbits
+#endif

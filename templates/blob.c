@@ -1,12 +1,17 @@
-/* [[ file ]]: [[ what ]], as arrays of words, which mean the same in every byte order.
+/* [[ file ]]: [[ what ]], as words, which mean the same in every byte order.
  *
  * [[ stamp ]]
  */
 #include "ingot.h"
 
+[% if placed %]
+#if defined(INGOT_SECTION_WEIGHTS)
+INGOT_SECTION(INGOT_SECTION_WEIGHTS)
+#endif
+[% endif %]
 INGOT_ALIGNED(64) static const struct {
 [% for p in segments %]
-    uint[[ p.bits ]]_t part_[[ loop.index ]][[ "[" ]][[ p.count ]]];
+    uint64_t part_[[ loop.index ]][[ "[" ]][[ p.count ]]]; /* numbers of [[ p.bits ]] bits */
 [% endfor %]
 } words = {
 [% for p in segments %]

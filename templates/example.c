@@ -1,4 +1,4 @@
-/* example.c: one inference with [[ name ]].
+/* [[ name ]]_example.c: one inference with [[ name ]].
  *
  *   ./example                        on made-up inputs
  *   ./example [[ inputs|map(attribute="name")|join(".bin ") ]].bin [[ outputs|map(attribute="name")|join(".bin ") ]].bin
@@ -50,7 +50,7 @@ static double now(void)
 [% else %]
 static double now(void)
 {
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(__unix__) || defined(__APPLE__) || defined(__wasi__)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;

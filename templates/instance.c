@@ -3,7 +3,7 @@
     void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
     void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
     if (block == NULL) return 1;
-    status = [[ name ]]_init(&net, arena, arena_bytes);
+    status = [[ name ]]_init[[ "_target" if each_target else "" ]](&net, arena, arena_bytes[[ ", target" if each_target else "" ]]);
 [% else %]
-    status = [[ name ]]_init(&net, arena, sizeof arena);
+    status = [[ name ]]_init[[ "_target" if each_target else "" ]](&net, arena, sizeof arena[[ ", target" if each_target else "" ]]);
 [% endif %]

@@ -11,6 +11,6 @@
 [% endfor %]
 
 [[ k.comment ]]
-[[ k.signature ]]
+[[ "INGOT_CODE " if single and places_code ]][[ k.signature ]]
 [[ k.body -]]
 [% endfor %]

@@ -11,7 +11,7 @@
 [% endif %]
 
 [% for k in kernels %]
-[[ k.signature ]];
+[[ "INGOT_CODE " if places_code ]][[ k.signature ]];
 [% endfor %]
 
 #endif /* [[ upper ]]_KERNELS_H */

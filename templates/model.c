@@ -34,7 +34,7 @@
 
 [% if weights in ("incbin", "array") and not single %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
-extern const unsigned char [[ "*const " + name + "_weights" if weights == "array" else name + "_weights[]" ]];
+extern const unsigned char [[ "*const " + weights_symbol if weights == "array" else weights_symbol + "[]" ]];
 
 [% endif %]
 [% block state %]
@@ -65,32 +65,7 @@ typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEA
 #define WEIGHT(place) ((const void *)(w + (place)))
 
 [% endif %]
-/* ---- description -------------------------------------------------------------------------------------------- */
-
-[% for t in inputs + outputs %]
-[% if t.dims %]
-static const int64_t dims_of_[[ t.name ]][] = {[[ t.dims|join(", ") ]]};
-static const char *const dim_names_of_[[ t.name ]][] = {[[ t.dim_names|join(", ") ]]};
-[% endif %]
-[% endfor %]
-[% for kind, tensors in (("inputs", inputs), ("outputs", outputs)) if tensors %]
-static const ingot_tensor_info [[ kind ]][] = {
-[% for t in tensors %]
-    {"[[ t.source_name ]]", [[ t.dtype_enum ]], [[ t.dims|length ]], [[ "dims_of_" + t.name + ", dim_names_of_" + t.name if t.dims else "NULL, NULL" ]]},
-[% endfor %]
-};
-[% endfor %]
-[% if dims %]
-static const char *const dim_names[] = {[[ quoted_dims ]]};
-[% endif %]
-
-const ingot_model_info [[ name ]]_info = {
-    INGOT_ABI, (uint32_t)sizeof(ingot_model_info), "[[ name ]]",
-    [[ inputs|length ]], [[ outputs|length ]], [[ dims|length ]], [[ "inputs" if inputs else "NULL" ]], outputs, [[ "dim_names" if dims else "NULL" ]],
-    [[ 0 if dims else arena_bytes ]], [[ upper ]]_ARENA_ALIGN, [[ upper ]]_WEIGHTS_BYTES, [[ flops ]],
-    "[[ model_hash ]]", "[[ target ]]"
-};
-
+[% include "description.c" %]
 /* ---- instances ---------------------------------------------------------------------------------------------- */
 
 uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
@@ -119,7 +94,7 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     *net = arena;
     (*net)->magic = [[ upper ]]_MAGIC;
     (*net)->arena_bytes = arena_bytes;
-    (*net)->weights = [[ "NULL" if weights == "file" else name + "_weights" ]];
+    (*net)->weights = [[ "NULL" if weights == "file" else weights_symbol ]];
     (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
     (*net)->scratch = [[ "(*net)->memory" if dims else "(*net)->memory + " + memory_bytes ]];
     (*net)->threads = [[ arena_threads ]];

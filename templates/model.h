@@ -75,7 +75,7 @@ extern const ingot_model_info [[ name ]]_info;
 
 /* The weights ([[ name ]]_weights.bin), which the program that uses the network links in, 64-byte aligned.
  * [[ name ]]_weights.S is one way to provide them. */
-extern const unsigned char [[ name ]]_weights[[ "[]" ]];
+extern const unsigned char [[ weights_symbol ]][[ "[]" ]];
 [% endif %]
 
 /* Arena bytes needed for a run[[ " with these dimensions, each at least 1" if dims else "" ]]. */
@@ -100,6 +100,7 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
 [% endif %]
 [% endblock %]
 
+[% block profile %]
 #if defined(INGOT_PROFILE)
 /* In a build of [[ name ]].c with -DINGOT_PROFILE: call hook(user, i) before kernel call i, and with i = [[ call_names|length ]] after the
  * last; NULL: no more. call_names[i] is the kernel of call i, NULL after the last. Returns INGOT_OK, INGOT_ERR_NULL or
@@ -107,6 +108,7 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
 ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, void *user);
 extern const char *const [[ name ]]_call_names[];
 #endif
+[% endblock %]
 
 [% block inference %]
 /* One inference. Outputs must not overlap inputs.

@@ -1,8 +1,8 @@
 [% if has_reference %]
-/* selftest.c: runs [[ name ]] on an input and compares with the outputs that a reference evaluation gave when this
+/* [[ name ]]_selftest.c: runs [[ name ]] on an input and compares with the outputs that a reference evaluation gave when this
  * folder was written. Exit code 0: right, and the same twice.
 [% else %]
-/* selftest.c: runs [[ name ]] on an input. There is no reference to compare with:
+/* [[ name ]]_selftest.c: runs [[ name ]] on an input. There is no reference to compare with:
  * [[ no_reference ]].
  * Exit code 0: the outputs are the same twice.
 [% endif %]
@@ -21,7 +21,7 @@
 #include "[[ h ]]"
 [% endfor %]
 
-/* selftest_data: the inputs[% if has_reference %], then the expected outputs[% endif %], each at a multiple of 64 bytes. */
+/* [[ name ]]_selftest_data: the inputs[% if has_reference %], then the expected outputs[% endif %], each at a multiple of 64 bytes. */
 extern const unsigned char [[ "*const " + name + "_selftest_data" if weights == "array" else name + "_selftest_data[]" ]];
 
 [% if has_reference %]
@@ -48,7 +48,9 @@ static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, con
 [% endif %]
 [% block helpers %]
 [% endblock %]
+[% block main %]
 int main(void)
+[% endblock %]
 {
 [% if dims %]
     enum { [[ dim_enum ]] };
@@ -116,3 +118,5 @@ int main(void)
 [% endblock %]
     return bad;
 }
+[% block end %]
+[% endblock %]

@@ -31,9 +31,12 @@
 /* Every weight at its offset, packed for the kernels; their values are at the end of this file. */
 struct ingot_words {
 [% for p in segments %]
-    uint[[ p.bits ]]_t part_[[ loop.index ]][[ "[" ]][[ p.count ]]];
+    uint64_t part_[[ loop.index ]][[ "[" ]][[ p.count ]]]; /* numbers of [[ p.bits ]] bits */
 [% endfor %]
 };
+#if defined(INGOT_SECTION_WEIGHTS)
+INGOT_SECTION(INGOT_SECTION_WEIGHTS)
+#endif
 INGOT_ALIGNED(64) static const struct ingot_words ingot_words;
 static const unsigned char *const [[ name ]]_weights = (const unsigned char *)&ingot_words;
 
@@ -43,6 +46,9 @@ static const unsigned char *const [[ name ]]_weights = (const unsigned char *)&i
 
 /* ==== weights: words, which mean the same in every byte order ================================================== */
 
+#if defined(INGOT_SECTION_WEIGHTS)
+INGOT_SECTION(INGOT_SECTION_WEIGHTS)
+#endif
 INGOT_ALIGNED(64) static const struct ingot_words ingot_words = {
 [% for p in segments %]
     {

@@ -6,7 +6,7 @@ import numpy as np
 
 import ingot
 from ingot.codegen.compile import Options, assemble, lower
-from ingot.codegen.package import blob_of
+from ingot.codegen.blob import blob_of
 from ingot.ir.module import IRModule
 from ingot.ir.transform.expose import expose_intermediates
 from ingot.runtime.binding import aligned_empty

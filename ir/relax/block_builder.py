@@ -4,16 +4,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import IntImm, Var as PrimVar, const, free_vars, substitute
+from ..expr import IntImm, const, free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimStructInfo, PrimValue, RelaxCall,
-                   RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
-                   as_struct_info, call_tir, function_of_blocks)
+from .infos import call_info, derived_info
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimStructInfo, PrimValue,
+                   RelaxCall, RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem,
+                   TupleStructInfo, VarBinding, as_struct_info, call_tir, function_of_blocks)
 
 
 def call_op(name, *args, **attrs):
@@ -238,8 +239,7 @@ class BlockBuilder:
             return called_info(call, self)
         if call.op != "call":
             return upper("classic_call")(call).struct_info
-        func = self._mod[call.attrs["gv"]]
-        return derived_info([p.struct_info for p in func.params], func.ret_struct_info, call.args)
+        return call_info(self._mod[call.attrs["gv"]], call.args)
 
     # ------------------------------------------------------------ functions of the module
 
@@ -344,28 +344,6 @@ def called_info(call, builder=None):
     if len(info.params) != len(call.args):
         raise InferError(f"the function takes {len(info.params)} arguments, got {len(call.args)}")
     return derived_info(info.params, info.ret, call.args)
-
-
-def derived_info(params, ret, args):
-    """The struct info `ret` of a function with the dimensions that its parameters' struct infos have of `args`."""
-    dims = {}
-
-    def match(mine, theirs):
-        for a, b in zip(getattr(mine, "fields", None) or (), getattr(theirs, "fields", None) or ()):
-            match(a, b)
-        for key in ("shape", "values"):
-            own, given = getattr(mine, key, None), getattr(theirs, key, None)
-            if isinstance(own, tuple) and isinstance(given, tuple):
-                for a, b in zip(own, given):
-                    if isinstance(a, PrimVar):
-                        dims.setdefault(a, b)
-        own, given = getattr(mine, "value", None), getattr(theirs, "value", None)
-        if isinstance(own, PrimVar) and given is not None:
-            dims.setdefault(own, given)
-
-    for p, a in zip(params, args):
-        match(p, a.struct_info)
-    return substitute(ret, dims)
 
 
 def _te_dim(dim):

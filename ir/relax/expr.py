@@ -219,6 +219,17 @@ class TupleGetItem(RelaxExpr):
         return None if fields is None else fields[self.index]
 
 
+@node
+class ExternFunc(RelaxExpr):
+    """A foreign function as a value: what call_packed and call_dps_packed call by name."""
+
+    global_symbol: str
+
+    @property
+    def struct_info(self):
+        return ObjectStructInfo()
+
+
 class Attrs(dict):
     """A call's attributes: a dict that scripts also read as call.attrs.axis."""
 

@@ -1,6 +1,7 @@
-"""Struct infos compared by proof."""
+"""Struct infos compared by proof, and what follows from those of arguments."""
 from __future__ import annotations
 
+from ..expr import Var, substitute
 from ..node import structural_equal
 from .expr import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .ops.common import same_shape
@@ -23,3 +24,45 @@ def same_info(a, b):
     if isinstance(a, FuncStructInfo):
         return structural_equal(a, b)
     return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
+
+
+def dims_told(info, actual):
+    """[(dimension of `info`, what it is in `actual`)], for struct infos of the same form; those that are not known on
+    both sides are left out."""
+    if isinstance(info, TupleStructInfo) and isinstance(actual, TupleStructInfo):
+        return [pair for a, b in zip(info.fields, actual.fields) for pair in dims_told(a, b)]
+    mine, theirs = _dims(info), _dims(actual)
+    return list(zip(mine, theirs)) if mine is not None and theirs is not None and len(mine) == len(theirs) else []
+
+
+def _dims(info):
+    if isinstance(info, TensorStructInfo):
+        return info.dims
+    if isinstance(info, PrimStructInfo):
+        return None if info.value is None else (info.value,)
+    return info.values if isinstance(info, ShapeStructInfo) else None
+
+
+def told_dims(params, args):
+    """{dimension of parameters of these struct infos: what it is for arguments of those}."""
+    dims = {}
+    for param, info in zip(params, args):
+        for mine, theirs in dims_told(param, info):
+            if isinstance(mine, Var):
+                dims.setdefault(mine, theirs)
+    return dims
+
+
+def call_dims(func, args):
+    """{dimension of a graph function's parameters: what it is for arguments of these struct infos}."""
+    return told_dims([p.struct_info for p in func.params], args)
+
+
+def derived_info(params, ret, args):
+    """`ret` of a function whose parameters have these struct infos, with the dimensions that the arguments tell."""
+    return substitute(ret, told_dims(params, [a.struct_info for a in args]))
+
+
+def call_info(func, args):
+    """The struct info of a call of a graph function: of its result, with the dimensions that the arguments tell."""
+    return derived_info([p.struct_info for p in func.params], func.ret_struct_info, args)

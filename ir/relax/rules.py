@@ -13,7 +13,7 @@ from ..tir.index_map import IndexMap
 from .composites_nn import each, pads
 from ..op import InferError
 from .expr import RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, fail, normalize_axes, normalize_axis, same_dim, shape_text, simplify)
+from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis, same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -114,17 +114,22 @@ def conv(rank, transposed=False):
     return rule
 
 
+def _differ(a, b):
+    """Whether two dimensions are known to differ."""
+    difference = simplify(as_dim(a) - b)
+    return isinstance(difference, IntImm) and difference.value != 0
+
+
 def _channels(name, data, kernel, groups, transposed):
     """The channels of the result, checked against the data's."""
     if groups < 1:
         fail(name, f"groups={groups} must be at least 1")
-    known = {k: plain(v) for k, v in (("C", data["C"]), ("I", kernel["I"]), ("O", kernel["O"]))}
-    takes = known["I"] if transposed else known["I"] * groups if isinstance(known["I"], int) else None
-    if isinstance(known["C"], int) and isinstance(takes, int) and known["C"] != takes:
-        fail(name, f"data has {known['C']} channels, the weight takes {takes}")
-    divided = known["I" if transposed else "O"]
-    if isinstance(divided, int) and divided % groups:
-        fail(name, f"groups={groups} does not divide {divided} channels of the weight")
+    takes = kernel["I"] if transposed else kernel["I"] * groups
+    if _differ(data["C"], takes):
+        fail(name, f"data has {dim_text(data['C'])} channels, the weight takes {dim_text(simplify(takes))}")
+    divided = kernel["I" if transposed else "O"]
+    if _differ(divided % groups, 0):
+        fail(name, f"groups={groups} does not divide {dim_text(divided)} channels of the weight")
     return simplify(kernel["O"] * groups) if transposed else kernel["O"]
 
 

@@ -13,7 +13,7 @@ from .control import CONTROL, dims_set_by, problem
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
-from .infos import same_info
+from .infos import call_dims, same_info
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
 
@@ -275,11 +275,13 @@ class _Verifier:
         name, func = self._callee(call, Function)
         if len(args) != len(func.params):
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
+        dims = call_dims(func, args)
         for p, info in zip(func.params, args):
-            if not same_info(info, p.struct_info):
+            if not same_info(info, substitute(p.struct_info, dims)):
                 self.fail(f"parameter {p.name} of {name} is {p.struct_info}, the argument is {info}")
-        if not same_info(func.ret_struct_info, call.struct_info):
-            self.fail(f"{name} returns {func.ret_struct_info}, the call is declared as {call.struct_info}")
+        returned = substitute(func.ret_struct_info, dims)
+        if not same_info(returned, call.struct_info):
+            self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 import textwrap
 
+from ..upper import upper
 from .errors import Source
 from .macros import decorator, in_class, surroundings
 from .module_parser import ROWS as MODULE_ROWS, ModuleParser
@@ -52,6 +53,13 @@ def relax_function(*func, pure=True, private=False):
     return decorator(read, func)
 
 
+def rewriter(cls):
+    """@R.rewriter: the functions `pattern` and `replacement` of a class as a rule (transform/pattern_rewrite.py)."""
+    frame = sys._getframe(1)
+    source = Source.of(cls, frame)
+    return upper("rule_of")(ModuleParser(source, surroundings(cls, frame), True).class_module(source.parse()[0]))
+
+
 def from_source(text, metadata=None, filename="<script>", env=None, extra_vars=None, check_well_formed=True):
     """The IRModule or function that `text` says: what mod.script() printed, or the same written by hand.
 
@@ -67,6 +75,7 @@ def from_source(text, metadata=None, filename="<script>", env=None, extra_vars=N
 
 
 # The decorators read what stands below them with the parsers, which need the other names: so these come last.
+RELAX_ROWS["rewriter"] = rewriter
 TIR_ROWS["prim_func"], RELAX_ROWS["function"], MODULE_ROWS["ir_module"] = prim_func, relax_function, ir_module
 
-__all__ = ["from_source", "ir_module", "prim_func", "relax_function"]
+__all__ = ["from_source", "ir_module", "prim_func", "relax_function", "rewriter"]

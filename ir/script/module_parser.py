@@ -118,9 +118,12 @@ class ModuleParser(Evaluator):
         everything = Globals()
         self.env = {**self.env, "cls": everything, node.name: everything}
         functions, attrs = {}, {}
+        self.functions = {c.name: c for c in node.body if isinstance(c, ast.FunctionDef)}
         for child in node.body:
             if isinstance(child, ast.FunctionDef):
-                functions.update(self._function(child))
+                made = self._function(child)
+                functions.update(made)
+                self.functions.update(made)
             elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
                 self._constant(child)
             elif isinstance(child, ast.Expr):
@@ -133,6 +136,18 @@ class ModuleParser(Evaluator):
                 self.fail(child, "a module holds functions, constants and I.module_attrs")
         return IRModule(functions, attrs)
 
+    def _signature(self, name):
+        """A function of the class, of one that comes later what stands before its body; None when that does not say
+        what it returns."""
+        found = self.functions.get(name)
+        if not isinstance(found, ast.FunctionDef):
+            return found
+        if self._decorator(found)[0] is not R.function or found.returns is None:
+            return None
+        parser = RelaxParser(self.source, self.env, self.trusted)
+        parser.shared = self.shared
+        return parser.signature(found)
+
     def _function(self, node, alone=False):
         """{name: function} of a decorated ast.FunctionDef; {} of a macro."""
         kind, keywords = self._decorator(node)
@@ -144,6 +159,8 @@ class ModuleParser(Evaluator):
         parser = cls(self.source, self.env, self.trusted)
         parser.shared = self.shared
         parser.metadata = self.metadata
+        if not is_tir:
+            parser.function_of = self._signature
         check = (self.check_well_formed and keywords.get("check_well_formed", True),) if is_tir else ()
         if alone:
             return {node.name: parser.top(node, keywords.get("private", False), *check)}

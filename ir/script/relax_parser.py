@@ -14,7 +14,7 @@ from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
 from ..relax.control import BODIES, tensor_to_shape
-from ..relax.infos import same_info
+from ..relax.infos import call_info, same_info
 from ..names import unique_name
 from ..vdevice import VDevice
 from . import specs as S
@@ -39,6 +39,7 @@ class RelaxParser(Evaluator):
     def __init__(self, source, env, trusted=False):
         super().__init__(source, env, trusted)
         self.metadata, self.shared = {}, {}
+        self.function_of = lambda name: None  # name -> the graph function of the module, or its signature
         self.attrs, self.blocks, self.bindings = {}, [], []
         self.used = set()  # names of variables so far; `taken` also has those that the script uses
         self.taken = set()
@@ -58,8 +59,7 @@ class RelaxParser(Evaluator):
         if not isinstance(node, ast.FunctionDef):
             self.fail(node, "expected `def name(parameters):` below @R.function")
         self.taken = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        params = [self._parameter(a) for a in node.args.args]
-        returns = self.info(self.eval(node.returns), node.returns) if node.returns is not None else None
+        params, returns = self._header(node)
         result = None
         for k, statement in enumerate(node.body):
             if isinstance(statement, ast.Return):
@@ -73,6 +73,15 @@ class RelaxParser(Evaluator):
         self._close_block()
         body = X.SeqExpr(tuple(self.blocks), result)
         return X.Function(tuple(params), body, returns or result.struct_info, self.attrs)
+
+    def signature(self, node):
+        """A Function of an ast.FunctionDef's parameters and result, without a body."""
+        params, returns = self._header(node)
+        return X.Function(tuple(params), None, returns)
+
+    def _header(self, node):
+        params = [self._parameter(a) for a in node.args.args]
+        return params, self.info(self.eval(node.returns), node.returns) if node.returns is not None else None
 
     def _parameter(self, arg):
         if arg.annotation is None:
@@ -305,7 +314,9 @@ class RelaxParser(Evaluator):
         if isinstance(function, Special):
             return getattr(self, "call_" + function.name)(node, *args, **kwargs)
         if isinstance(function, GlobalVar):
-            return X.RelaxCall("call", tuple(self.leaf(a, node) for a in args), {"gv": function}, None)
+            args, func = tuple(self.leaf(a, node) for a in args), self.function_of(function.name)
+            info = None if getattr(func, "ret_struct_info", None) is None else call_info(func, args)
+            return X.RelaxCall("call", args, {"gv": function}, info)
         return super().call(node, function, args, kwargs)
 
     def operator(self, node, name, args, attrs):

@@ -100,6 +100,8 @@ ORDER = _row("software_pipeline_order", NUMBERS, "InjectSoftwarePipeline")
 ASYNC_STAGES = _row("software_pipeline_async_stages", NUMBERS, "InjectSoftwarePipeline")
 # LAG: turns for which what statements read of copies has to stay after them, as the hardware reads on.
 LAG = _row("software_pipeline_lag", COUNT, "InjectSoftwarePipeline")
+# RING: stages of shared memory that a warp of its own fills ahead of the loop, and that mbarriers hand on.
+RING = _row("software_pipeline_ring", COUNT, "SpecializeWarps")
 DOUBLE_BUFFER = _row("double_buffer_scope", COUNT, "InjectDoubleBuffer")
 # C, and memory
 IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")

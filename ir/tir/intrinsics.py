@@ -99,6 +99,13 @@ def _word(*values):
     return sum(v << 8 * n for n, v in enumerate(bytes_)).astype(np.uint32).view(np.int32)[()]
 
 
+def _saturated(dtype):
+    def saturated(x, zero):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.clip(np.rint(x) + np.float32(zero), least, most).astype(dtype)[()]
+    return saturated
+
+
 def _dot(left, right):
     def dot(a, b, c):
         a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
@@ -191,6 +198,7 @@ LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in 
 # What vectors hold as int32 or float32, and memory as it is: the intrinsic of int32 vectors that gives its bits.
 NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
+ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
@@ -203,6 +211,8 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
     Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
+    *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
+      for dtype, name in ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
       for name, dtypes in DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
@@ -218,8 +228,9 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as
-# numbers of a narrower dtype. The order of reduce_add is a tree.
+# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); held(a): a, in a
+# register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
+# tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -228,7 +239,9 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
     ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
-    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()))))
+    *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()),
+    *((f"{name}_lane", lambda a, l, b, c, dot=_dot(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
+      for name, dtypes in DOTS.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

@@ -12,6 +12,7 @@ from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, ForKind
 from ..tir.storage_align import aligned_strides, alignments
+from .gpu.threads import WARP, lane_axes
 from .gpu.touched import extremes
 
 
@@ -53,6 +54,7 @@ class _Scan(Visitor):
         self.guards = ()
         self.pointers = {}  # data pointer -> the buffer's id
         self.threads = {}   # thread axis -> the variable that stands for all loops bound to it
+        self.extents = {}   # thread axis -> the greatest constant extent of these
 
     def visit_Call(self, call):
         if call.op == "tir.address_of":
@@ -66,6 +68,9 @@ class _Scan(Visitor):
         if is_thread(loop) and loop.thread_binding not in self.threads:
             v = self.threads[loop.thread_binding] = Var(loop.thread_binding, loop.loop_var.dtype)
             self.analyzer.bind(v, Range(loop.min, loop.extent))
+        if is_thread(loop):
+            extent = loop.extent.value if isinstance(loop.extent, IntImm) else WARP
+            self.extents[loop.thread_binding] = max(extent, self.extents.get(loop.thread_binding, 1))
         self.loops += (loop,)
         self.visit(loop.body)
         self.loops = self.loops[:-1]
@@ -108,8 +113,12 @@ class _Scan(Visitor):
 def _compact(buffer, depth, scan, aligned=None):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
     uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith("shared")
-    if buffer.scope == "local" or buffer.scope.startswith("wmma"):  # a thread's, or a warp's, of which no loop is bound
+    if buffer.scope == "local":
         uses = [_for_one_thread(use, depth, scan.threads) for use in uses]
+    elif buffer.scope.startswith("wmma"):  # a warp's, whose lanes have elements of each tile
+        lanes = lane_axes(scan.extents)
+        uses = [_for_one_thread(use, depth, scan.threads, lambda loop: is_thread(loop) and (
+            loop.thread_binding not in lanes)) for use in uses]
     elif buffer.scope == "warp":  # whose lanes are threads along x: others are of other warps
         uses = [_around(_for_one_thread(use, depth, scan.threads, is_warp), depth, is_lane) for use in uses]
     elif shared:

@@ -64,13 +64,15 @@ class _Grouping:
                 self._try_fuse(start, end)
         for end, kind in enumerate(self.kinds):
             if kind == "reduction" and self.target is not None:
-                self._move_tail(end)
+                self._move_tail(end, self._inputs(end)[0])
+            elif kind in MAPS and self.target is not None and self.target.freestanding:  # where bytes of RAM count
+                for data in self._inputs(end):
+                    self._move_tail(end, data)
         return [m for m in self.members.values() if len(m) > 1]
 
-    def _move_tail(self, end):
-        """Let a reduction read the bytes that a group makes, where what makes wider numbers of them at its end is worth
-        being computed in the reduction's kernel."""
-        data = self._inputs(end)[0]
+    def _move_tail(self, end, data):
+        """Let an operator read the bytes that the group of its input `data` makes, where what makes wider numbers of them
+        at the end of that group is worth being computed in the operator's kernel."""
         if data is None or self.group[data] == self.group[end] or self.consumers[data] != [end]:
             return
         given, tail = self.members[self.group[data]], [data]

@@ -6,6 +6,7 @@ import numpy as np
 from ..expr import IntImm, const
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
+from ..relax.ops.attention import on_cores
 from ..relax.ops.common import is_one, same_shape
 from .graph import GraphRewriter, on_main, uses
 from .identities import VIEWS, axes_of
@@ -13,13 +14,16 @@ from .identities import VIEWS, axes_of
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
 TURNED = (0, 1, 3, 2)  # those that make columns of rows
 HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
+HALVES = ("float16", "bfloat16")
+ROWS_OF_CORES = (16, 32, 64)  # queries of a block of threads, 16 a warp
 THREADS = (16, 8)  # that may share a vector of keys
 
 
 @on_main
-def fuse_attention(func, lanes, rows=0):
+def fuse_attention(func, lanes, rows=0, cores=False):
     """Ensures that softmax(q k^T * scale + mask) v is nn.attention: for float32 and heads of whole vectors of `lanes`.
-    rows: that of nn.attention.
+    rows: that of nn.attention; with it, of threads, operands may have 16 bits, whatever casts to float32 and back are
+    between: the operator keeps scores and weights in float32. cores: whether these are multiplied by tensor cores.
     It reads its operands where projections left them, columns of [B, S, heads * size], or as [B, heads, S, size], where
     caches are; heads of keys and values that are repeated for several heads of queries it reads once. A result that is
     transposed to [B, S, heads * size] is written so.
@@ -27,12 +31,12 @@ def fuse_attention(func, lanes, rows=0):
     0, for queries whose keys are all hidden, becomes one of the result.
     Where the three are products of one value with constants, they are one product.
     """
-    return func if lanes == 1 else _FuseAttention(lanes, rows).run(func)
+    return func if lanes == 1 else _FuseAttention(lanes, rows, cores).run(func)
 
 
 class _FuseAttention(GraphRewriter):
-    def __init__(self, lanes, rows):
-        self.lanes, self.rows = lanes, rows
+    def __init__(self, lanes, rows, cores):
+        self.lanes, self.rows, self.cores = lanes, rows, cores
 
     def begin(self, func):
         self.uses = uses(func)
@@ -61,42 +65,54 @@ class _FuseAttention(GraphRewriter):
         operands, masks, attrs, empty = found
         operands = self._merged(operands) or operands
         tensors = [self._tensor(o) for o in operands]
-        masks = [self._chosen(*m) if isinstance(m, tuple) else m for m in masks]
+        masks = [self._chosen(*m) if isinstance(m, tuple) else self._added(m) for m in masks]
         if len(masks) > 1:
+            if len({m.struct_info.dtype for m in masks}) > 1:
+                masks = [self.emit(call_op("astype", m, dtype="float32"), "mask") for m in masks]
             masks = [self.emit(call_op("add", *masks), "mask")]
         result = call_op("nn.attention", *tensors, *masks, offsets=tuple(o["offset"] for o in operands), **attrs,
                          by_head=transposed is None)
         self.current = product.args[0]  # the origin of attention is softmax's node
         if transposed is not None:
             return call_op("reshape", self.emit(result), list(transposed.struct_info.shape))
-        return result if empty is None else call_op("where", empty[0], empty[1], self.emit(result))
+        if empty is None:
+            return result
+        zero = Constant(np.zeros((), empty[1].data.dtype).astype(result.struct_info.dtype.numpy), "zero")
+        return call_op("where", empty[0], zero, self.emit(result))
 
     # ------------------------------------------------------------ what is attention
 
     def _matched(self, product):
         """(operands, masks, attributes, (condition, 0) or None) of an attention that ends in a product; None for any
         other."""
-        empty, weights = None, product.args[0]
+        empty, weights = None, self._uncast(product.args[0])
         choice = self.producer(weights, "where")
         if choice is not None and _is_number(choice.args[1]) and choice.args[1].data.reshape(-1)[0] == 0 and is_one(
                 choice.args[0].struct_info.shape[-1] if choice.args[0].struct_info.shape else const(1, "int64")):
-            empty, weights = choice.args[:2], choice.args[2]
+            empty, weights = choice.args[:2], self._uncast(choice.args[2])
         softmax = self.producer(weights, "nn.softmax")
         if not softmax or softmax.attrs["axis"] not in (-1, 3) or softmax.struct_info.ndim != 4:
             return None
         scores, masks = self._masked(softmax.args[0])
         if scores is None or not same_shape(scores[0].struct_info.shape, softmax.struct_info.shape):
             return None
-        (products, scale), (q, of_q), (k, of_k) = scores, *map(self._scaled, scores[0].args)
+        (products, scale), (q, of_q), (k, of_k) = scores, *(self._scaled(a, False) for a in scores[0].args)
         keys = self._turned(k)
         if keys is None:
             return None
         operands = [self._heads(q), self._heads(*keys, k), self._heads(product.args[1])]
-        if any(o is None for o in operands) or not _agree(operands, self.lanes, products.struct_info):
+        if any(o is None for o in operands) or not _agree(operands, self.lanes) or (
+                str(operands[0]["dtype"]) not in ("float32", *(HALVES if self.rows else ()))) or (
+                product.struct_info.dtype != operands[0]["dtype"]):
             return None
         heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
         attrs = {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self._lanes(size),
                  "rows": self.rows, "kv_heads": groups if groups < heads else 0}
+        if self.cores and on_cores(operands[0]["dtype"], size):
+            queries = scores[0].struct_info.shape[2]
+            count = queries.value * (heads // groups) if isinstance(queries, IntImm) else ROWS_OF_CORES[-1]
+            rows = next((n for n in ROWS_OF_CORES if n >= count), ROWS_OF_CORES[-1])
+            attrs.update(arithmetic="mma", rows=rows)
         return operands, masks, attrs, empty
 
     def _lanes(self, size):
@@ -106,6 +122,7 @@ class _FuseAttention(GraphRewriter):
 
     def _masked(self, value):
         """((the product of scores, its factor), masks) of what softmax reads: what is added, or _chosen's arguments."""
+        value = self._uncast(value)
         scores = self._scores(value)
         if scores is not None:
             return scores, ()
@@ -120,13 +137,14 @@ class _FuseAttention(GraphRewriter):
         added, choice = self.producer(value, "add"), self.producer(value, "where")
         if added is not None:
             for own, mask in (added.args, added.args[::-1]):
-                if mask.struct_info.dtype == "float32" and same_shape(own.struct_info.shape, value.struct_info.shape):
+                if str(mask.struct_info.dtype) in ("float32", *HALVES) and same_shape(
+                        own.struct_info.shape, value.struct_info.shape):
                     yield own, mask
         if choice is not None:
             condition, *sides = choice.args
             for hides, (own, number) in enumerate((sides, sides[::-1])):
-                if _is_number(number) and number.data.reshape(-1)[0] <= HIDDEN and not _is_number(own):
-                    yield own, (condition, float(number.data.reshape(-1)[0]), bool(hides))
+                if _is_number(number) and not _is_number(own) and _hides(number).all():
+                    yield own, (condition, min(float(number.data.reshape(-1)[0]), HIDDEN), bool(hides))
 
     def _chosen(self, condition, number, hides):
         """The mask that hides scores by adding `number` to them, where the condition holds, or does not."""
@@ -141,6 +159,23 @@ class _FuseAttention(GraphRewriter):
             self.masks[key] = condition, mask
         return self.masks[key][1]
 
+    def _added(self, mask):
+        """A mask as what is added to scores of float32: what 16 bits have no number for hides, as it did."""
+        mask = self._uncast(mask)
+        if not isinstance(mask, Constant) or mask.struct_info.dtype == "float32":
+            return mask
+        if id(mask) not in self.masks:
+            wide = np.where(_hides(mask), np.minimum(mask.data.astype(np.float32), np.float32(HIDDEN)), mask.data)
+            self.masks[id(mask)] = mask, Constant(wide.astype(np.float32), mask.name)
+        return self.masks[id(mask)][1]
+
+    def _uncast(self, value):
+        """What a value was before casts between floats of 32 and of 16 bits."""
+        while (call := self.producer(value, "astype")) is not None and all(
+                str(v.struct_info.dtype) in ("float32", *HALVES) for v in (value, call.args[0])):
+            value = call.args[0]
+        return value
+
     def _scores(self, value):
         """(product, factor) of a product of activations times a number; None for any other value."""
         value, factor = self._scaled(value)
@@ -148,13 +183,17 @@ class _FuseAttention(GraphRewriter):
         plain = product is not None and product.attrs["b_layout"] == "KN" and product.struct_info.ndim == 4
         return (product, factor) if plain else None
 
-    def _scaled(self, value):
-        """(x, factor) of a value x * factor; what it is multiplied with or divided by are numbers."""
-        factor = 1.0
+    def _scaled(self, value, cast=True):
+        """(x, factor) of a value x * factor; what it is multiplied with or divided by are numbers. cast: whether x may
+        have another dtype than the value."""
+        factor, found, dtype = 1.0, (value, 1.0), value.struct_info.dtype
         while True:
+            value = self._uncast(value)
+            if cast or value.struct_info.dtype == dtype:
+                found = value, factor
             call = self.producer(value)
             if call is None or call.op not in ("multiply", "divide") or not _is_number(call.args[1]):
-                return value, factor
+                return found
             number = float(call.args[1].data.reshape(-1)[0])
             value, factor = call.args[0], factor * number if call.op == "multiply" else factor / number
 
@@ -252,10 +291,14 @@ def _is_number(value):
     return isinstance(value, Constant) and value.data.size == 1
 
 
-def _agree(operands, lanes, scores):
+def _hides(constant):
+    """Where numbers, of all that their dtype has, leave nothing of a score that they are added to."""
+    return constant.data <= max(HIDDEN, constant.struct_info.dtype.finite_range()[0])
+
+
+def _agree(operands, lanes):
     """Whether the operands have heads of one size, of whole vectors, those of keys and values are for equally many of
-    queries, and all is float32."""
+    queries, and all have one dtype."""
     q, k, v = operands
     same = q["size"] == k["size"] == v["size"] and k["heads"] == v["heads"] and q["heads"] % k["heads"] == 0
-    dtypes = {str(scores.dtype), *(str(o["dtype"]) for o in operands)}
-    return same and q["size"] % lanes == 0 and dtypes == {"float32"}
+    return same and q["size"] % lanes == 0 and q["dtype"] == k["dtype"] == v["dtype"]

@@ -10,6 +10,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops import matmul_quantized as quantized
+from ..relax.ops import conv_planar
 from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
@@ -19,12 +20,14 @@ from ..schedule.rules.arithmetics import schedule_of
 from ..schedule.rules.blocks import static
 from ..schedule.rules.product_plan import Product
 from ..schedule.rules.quantized_product import vectors_of_panel
+from ..schedule.rules.registers import words_by_lane
 from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
 CONVOLUTIONS, PLAIN_KERNELS = ("nn.conv1d", "nn.conv2d", "nn.conv3d"), ("OIW", "OIHW", "OIDHW")
 BYTES = ("int8", "uint8")
 EXACT = 1 << 24  # float32 holds all integers up to this one
+PLANAR = 2  # output channels side by side where sums are single numbers
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
@@ -117,6 +120,8 @@ class _PackWeights(GraphRewriter):
             return made
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
+        if self.target.integers and call.op == "nn.conv2d" and (made := self._of_rows(call)):
+            return made
         if self.target.has_tiles and call.op == "matmul":
             return self._matmul(binding, call)
         if self.lanes > 1 and call.op == "matmul_quantized":
@@ -141,6 +146,23 @@ class _PackWeights(GraphRewriter):
         if call.op == "nn.conv2d":
             total = self._conv2d(total)
         return call_op("astype", self.emit(total, f"{binding.var.name}_floats"), dtype="int32")
+
+    def _of_rows(self, call):
+        """A dense convolution of bytes by tiles of single sums, of several channels; None for another."""
+        x, weight = call.args
+        dot = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype)
+        attrs = call.attrs
+        if (not isinstance(weight, Constant) or not dot or attrs["kernel_layout"] != "OIHW" or attrs["groups"] > 1
+                or attrs["out_dtype"] != "int32" or weight.data[0].size > ARITHMETICS[dot].most
+                or tuple(attrs["dilation"]) != (1, 1) or any(attrs["padding"])
+                or not all(map(is_const_int, x.struct_info.shape[1:]))):
+            return None
+        words, lanes = self.target.dot_pairs, PLANAR
+        packed = self.once(weight, ("rows", lanes, words), lambda w: Constant(
+            conv_planar.pack(w.data, lanes, words), w.name))
+        return call_op(call.op, x, packed, **{
+            **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{'4k' * words}", "out_channels": weight.data.shape[0],
+            "arithmetic": dot if words else attrs["arithmetic"]})
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -198,7 +220,8 @@ class _PackWeights(GraphRewriter):
         row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
         if call.attrs["out_dtype"] != "int32" or depth > row.most:
             return call
-        plan = choose(Product(static(x.struct_info.shape[-2]), words, columns, by_element=False, dot=name), self.target)
+        plan = choose(Product(static(x.struct_info.shape[-2]), words, columns,
+                              by_element=words_by_lane(self.target, name, words), dot=name), self.target)
         panel = plan.tile.vectors * self.lanes
         packed = self.once(weight, ("words", panel), lambda w: Constant(row.pack(w.data, panel)[0], w.name))
         return call_op("matmul", self._filled(binding, x, row.block), packed, arithmetic=name, b_layout=OPERANDS,

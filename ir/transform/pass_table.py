@@ -14,11 +14,14 @@ from .accumulate import accumulate
 from .alias import update_in_place
 from .alignments import state_alignments
 from .bind_params import bind_params
+from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
+from .dead_code import dead_code_elimination
+from .eliminate_common import eliminate_common_subexpr
 from .facts import ENSURED_BY, words
 from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
@@ -44,26 +47,31 @@ from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.vector_access import vectorize_access
 from .gpu.virtual_threads import inject_virtual_thread
 from .gpu.warp_memory import lower_warp_memory
+from .gpu.warp_roles import specialize_warps, split_warp_roles
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_operators import in_operators
+from .inline_functions import inline_private_functions
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
+from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
+from .match_signs import match_signs
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
+from .overwrites import find_overwrites
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pool_early import pool_early
@@ -74,6 +82,7 @@ from .project_inputs import project_inputs
 from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
+from .round_to_bytes import round_to_bytes
 from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
@@ -234,6 +243,7 @@ TIR = _rows(
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("SpecializeWarps", _tir, specialize_warps, "opaque blocks"),
     ("SwizzleShared", _tir, swizzle_shared, "opaque blocks"),
     ("InjectDoubleBuffer", _tir, inject_double_buffer, "opaque blocks"),
     ("InjectSoftwarePipeline", _tir, inject_software_pipeline, "opaque blocks"),
@@ -269,6 +279,7 @@ TIR = _rows(
     ("InferFragment", _tir, infer_fragment, "flat buffers"),
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
+    ("LaneIndexedDot", _tir, lane_indexed_dot, "flat buffers, vectors, tir.fma"),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
     ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),
@@ -284,22 +295,40 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("FindOverwrites", _tir, find_overwrites, "flat buffers"),
     ("MergeSharedMemoryAllocations", _tir, on_loops(merge_shared_memory_allocations), "flat buffers"),
+    ("SplitWarpRoles", _tir, split_warp_roles, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, "flat buffers", "", 1, {"tir.disable_cse_tir": _disables()}),
     ("VerifyHints", _after_others, verify_hints, "", "", 0, None, {"left_out": ()}),
 )
 
+
+def _functions(function, settings):
+    """A pass from a function over graph functions, of which a module may have any number."""
+    def run(mod, context):
+        with internal_errors(function.__name__):
+            return mod.with_functions({n: function(f, **settings) if isinstance(f, Function) else f
+                                       for n, f in mod.functions.items()})
+    return run
+
+
 RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("InOperators", _graph, in_operators),
+    ("CanonicalizeBindings", _functions, canonicalize_bindings),
+    ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),
+    ("DeadCodeElimination", _module, dead_code_elimination),
+    ("InlinePrivateFunctions", _module, inline_private_functions),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("MatchSigns", _graph, match_signs, "folded constants", "", 1),
     ("QnnCanonicalize", _graph, qnn_canonicalize),
     ("FixedRequantize", _graph, fixed_requantize, "folded constants"),
     ("LookupTables", _graph, lookup_tables, "folded constants", "", 1),

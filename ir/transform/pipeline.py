@@ -15,34 +15,41 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "InOperators", "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize", "LookupTables",
-    "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities",
-    "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention", "SinkViews",
-    "RemoveIdentities", "ConvertLayout", "ChooseConvolution",
-    "SplitPadding", "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+    "InOperators", "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize",
+    "LookupTables", "MatchSigns", "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
+    "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
+    "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",
+    "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
-    "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
+    "MatchSigns", "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
 HALVES = ("float16", "bfloat16")  # what tensor cores multiply
 CHANNELS = 8  # of those in a block
 ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
 
+# What a network that must be small is compiled without -> the passes that make it. A padded copy takes RAM; weights
+# that are transformed, in whole panels or blocks take flash.
+_WITHOUT = {"padding": {"SplitPadding", "WidenImages"},
+            "packing": {"ConvertLayout", "ChooseConvolution", "PackWeights"}}
+
+
 def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, dtype="float32",
-                 requantize="float"):
+                 requantize="float", without=()):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in. requantize: "fixed"
-    where sums of integers are scaled in fixed point."""
+    where sums of integers are scaled in fixed point. without: "padding", "packing", what a network that must be small is
+    compiled without."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
     cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
     given = {"ChooseConvolution": [target, algorithms, accuracy],
-             "QnnCanonicalize": [target], "KeepQuantized": [target],
+             "MatchSigns": [target], "QnnCanonicalize": [target], "KeepQuantized": [target],
              "RemoveIdentities": [target.multiplies_bytes],
              "PackWeights": [target, accuracy],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
-             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
+             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0, cores],
              "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
              "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
@@ -50,6 +57,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
     left_out |= set() if target.kind == "c" and lanes == 1 else {"LookupTables"}  # vectors compute what a table holds
     left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
     left_out |= set() if groups else {"TransposeWeights"}
+    left_out = left_out.union(*(_WITHOUT[word] for word in without))
     names = [n for n in names if n not in left_out]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
@@ -74,25 +82,28 @@ _LOWERING = (
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
-    "LiftScratch", "LoadStored", "NarrowDataType")
-_LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
+    "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
+_LAST = ("LowerIntrin", "LaneIndexedDot", "Accumulate", "RoundToBytes", "OutlineTiles", "HoistIndex",
+         "CommonSubexprElimTIR", "VerifyHints")
 # Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
 # loops; shared memory is planned when nothing moves accesses any more.
 _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "InjectPermutedLayout",
-    "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
+    "InjectPermutedLayout", "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
     "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
-    "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+    "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "SplitWarpRoles", "LowerIntrin",
+    "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles", "NameStrides")
+_OF_NETWORKS = ("LaneIndexedDot", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes", "OutlineTiles",
+                "NameStrides")
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,7 @@ def pipeline_for(target, network=None):
     if kind == "c" and network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
+        given["LaneIndexedDot"] = {"lanes": machine.lanes, "dots": machine.dots_by_lane}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}
     names = [n for n in _LISTS[kind] if network or n not in _OF_NETWORKS]

@@ -51,10 +51,10 @@ class _Canonicalize(GraphRewriter):
 
     def _product(self, call):
         x, w, x_zero, w_zero = call.args
-        shifted = _without_zero_point(call)
+        shifted = without_zero_point(call)
         if shifted is None:
             return self._of_both(call)
-        weight = _as_bytes(shifted, w.name)
+        weight = as_bytes(shifted, w.name)
         if weight is not None and self.target.multiplies_bytes:
             made = self._of_bytes(call, weight, shifted)
             if made is not None:
@@ -118,7 +118,7 @@ class _Canonicalize(GraphRewriter):
         return self.emit(call_op("subtract", x, self.emit(call_op("astype", zero, dtype=dtype))))
 
 
-def _without_zero_point(call):
+def without_zero_point(call):
     """Constant weights less their zero point, in int16; None for others."""
     w, zero = call.args[1], call.args[3]
     if not isinstance(w, Constant) or not isinstance(zero, Constant) or w.data.ndim < 2:
@@ -126,7 +126,7 @@ def _without_zero_point(call):
     return w.data.astype(np.int16) - zero.data.astype(np.int16)
 
 
-def _as_bytes(shifted, name):
+def as_bytes(shifted, name):
     """int16 numbers as a Constant of bytes, those with a sign first; None where no type of bytes holds them."""
     for dtype in BYTES:
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -143,4 +143,4 @@ def _reach(x, zero):
     return max(most - int(zero.data.min(initial=0)), int(zero.data.max(initial=0)) - least)
 
 
-__all__ = ["qnn_canonicalize"]
+__all__ = ["as_bytes", "qnn_canonicalize", "without_zero_point"]

@@ -1,5 +1,5 @@
 /* board.c: starts a program on a Cortex-M without a system: vectors, memory, FPU, a clock, and semihosting, by which a
- * debugger or QEMU gives arguments, files and an end. For example.c and selftest.c; the network needs none of it.
+ * debugger or QEMU gives arguments, files and an end. For the example and the self-test; the network needs none of it.
  *
  * [[ stamp ]]
  */

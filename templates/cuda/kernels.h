@@ -25,7 +25,7 @@ INGOT_INLINE dim3 ingot_dim3(int64_t x, int64_t y, int64_t z)
     return extents;
 }
 
-/* Load the kernels of a file, kernels_0.cu ..., for the current device. */
+/* Load the kernels of a file, [[ name ]]_kernels_0.cu ..., for the current device. */
 [% for n in range(parts) %]
 cudaError_t [[ name ]]_load_[[ n ]](void);
 [% endfor %]

@@ -12,11 +12,23 @@
 
 extern "C" int [[ k.function.name ]]_launch(const unsigned *extents, size_t shared, void *stream, void **arguments)
 {
+[% set own = maps[k.function.name] %]
     const dim3 grid(extents[0], extents[1], extents[2]), block(extents[3], extents[4], extents[5]);
     cudaError_t error = cudaSuccess;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
     if (shared > 48u << 10) error = cudaFuncSetAttribute([[ k.function.name ]], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error != cudaSuccess) return (int)error;
+[% if own.maps %]
+[% for text in own.dims %]
+    const [[ text ]]
+[% endfor %]
+[% for variable, call in own.maps %]
+    ingot_tensor_map [[ variable ]];
+    if ((error = [[ call ]]) != cudaSuccess) return (int)error;
+[% endfor %]
+    void *given[] = {[[ own.arguments ]]};
+    arguments = given;
+[% endif %]
     return (int)cudaLaunchKernel((const void *)[[ k.function.name ]], grid, block, arguments, shared, (cudaStream_t)stream);
 }
 [% endfor %]

@@ -28,7 +28,7 @@ INGOT_INLINE cl_int ingot_copy(cl_command_queue queue, void *dst, const void *sr
     return bytes == 0 ? CL_SUCCESS : clEnqueueSVMMemcpy(queue, CL_FALSE, dst, src, bytes, 0, NULL, NULL);
 }
 
-/* Compile the kernels of a file, kernels_0.cl ..., for a queue's device. */
+/* Compile the kernels of a file, [[ name ]]_kernels_0.cl ..., for a queue's device. */
 [% for n in range(parts) %]
 cl_int [[ name ]]_load_[[ n ]](cl_command_queue queue, cl_program *program, cl_kernel *kernels);
 [% endfor %]

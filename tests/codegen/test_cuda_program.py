@@ -127,7 +127,7 @@ def test_a_run_waits_for_what_it_reads(tmp_path):
     assert "cudaMemcpyAsync(&ingot_read, steps, sizeof ingot_read, cudaMemcpyDeviceToHost, stream)" in text
     assert text.index("cudaStreamSynchronize(stream)") < text.index("found = (int64_t)ingot_read;")
     assert "if (found < 0 || found > 4) return INGOT_ERR_DIM;" in text
-    assert "no graph can capture it" in made.files()["tree.h"] and "Graph" not in made.files()["selftest.c"]
+    assert "no graph can capture it" in made.files()["tree.h"] and "Graph" not in made.files()["tree_selftest.c"]
     made.write(tmp_path / "tree")
     strict_c(tmp_path / "tree")
 
@@ -136,7 +136,7 @@ def test_much_shared_memory_is_asked_for_when_kernels_are_loaded():
     x, y = operand("input", 0, "x"), operand("output", 0, "y")
     made = program(seq(launch("add", x, x, y, number(4), shared=number(65536))), [tensor("x", "float32", 4)],
                    [tensor("y", "float32", 4)])
-    text = on_device(made).files()["kernels_0.cu"]
+    text = on_device(made).files()[f"{made.name}_kernels_0.cu"]
     assert text.count("cudaFuncAttributeMaxDynamicSharedMemorySize") == 1 and "65536" in text
 
 

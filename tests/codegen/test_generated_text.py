@@ -117,7 +117,7 @@ def test_no_line_has_more_than_120_columns(name, target):
     texts = {file: text for file, text in files.items() if isinstance(text, str)}
     long = [f"{file}: {line}" for file, text in texts.items() for line in text.splitlines() if len(line) > WIDTH]
     assert not long
-    assert {f"{name}.c", f"{name}.h", "Makefile", "README.md", "CMakeLists.txt", "example.c"} <= texts.keys()
+    assert {f"{name}.c", f"{name}.h", "Makefile", "README.md", "CMakeLists.txt", f"{name}_example.c"} <= texts.keys()
 
 
 def test_long_names_fit_their_lines():

@@ -50,7 +50,7 @@ def test_an_arena_beyond_2_gb_compiles_without_a_warning(tmp_path, cc, threads):
     model = attention(40000, threads)
     assert model.program.plan.total.value > 1 << 33 and not model.test_outputs
     team = ["-fopenmp"] if threads == "openmp" and cc == "gcc" else []
-    for source in ("large.c", "kernels_0.c", "example.c", "selftest.c"):
+    for source in ("large.c", "large_kernels_0.c", "large_example.c", "large_selftest.c"):
         done = build(tmp_path, model, [cc, *STRICT, *team], source)
         assert done.returncode == 0, done.stderr
     text = model.files()["large.c"]

@@ -8,6 +8,7 @@ from onnx import helper
 
 import ingot
 from ingot.codegen import package
+from ingot.codegen.blob import Blob
 from ingot.ir import pieces
 from networks import make_model
 
@@ -45,7 +46,7 @@ def test_weights_that_are_views_are_written_in_pieces(monkeypatch, order):
     monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
     plain = np.arange(6 * 10 * 4, dtype=np.float32).reshape(6, 10, 4)
     views = [plain, plain.transpose(1, 0, 2), plain[::-1, ::3], np.full((), 7, np.float32), plain[:0]]
-    written = list(package.Blob(views, order).pieces())
+    written = list(Blob(views, order).pieces())
     assert max(len(bytes(p)) for p in written) <= 240
     expected = b"".join(v.astype(v.dtype.newbyteorder(order)).tobytes() + bytes(-v.nbytes % 64) for v in views)
-    assert b"".join(map(bytes, written)) == expected == bytes(package.Blob(views, order))
+    assert b"".join(map(bytes, written)) == expected == bytes(Blob(views, order))

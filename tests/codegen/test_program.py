@@ -4,7 +4,7 @@ import pytest
 
 import ingot
 from ingot.codegen.memory_plan import Buffer, MemoryPlan, Region
-from ingot.codegen.package import blob_of
+from ingot.codegen.blob import blob_of
 from ingot.codegen.program import build_program, lasting_borders, without_repetitions
 from ingot.codegen.tree import Call, Operand
 from ingot.ir.arith import Analyzer

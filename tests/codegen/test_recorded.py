@@ -56,7 +56,7 @@ def test_an_edited_plan_is_the_tile_in_the_c(plans):
     x = np.random.default_rng(0).random((1, 3, 13, 11), np.float32)
     plain = ingot.compile(conv_net(), **{**OPTIONS, "target": "host"})(x)
     for given in (edited, {"conv1": part}, {"conv1": plans["conv1"].schedule.replace(tile=Tile(3, 1, 2))}):
-        text = ingot.compile(conv_net(), schedules=given, **OPTIONS).model.files()["kernels_0.c"]
+        text = ingot.compile(conv_net(), schedules=given, name="small", **OPTIONS).model.files()["small_kernels_0.c"]
         comment = text[text.index("/* conv1 (Conv) + "):]
         assert "direct convolution; tile 2 columns x 3 vectors; " in " ".join(comment.split())
         assert re.search(r"f32x8 conv2d_packed_local\[6\]", text)
@@ -76,7 +76,7 @@ def test_a_schedule_of_ones_own(tmp_path):
     x = np.random.default_rng(0).random((1, 3, 13, 11), np.float32)
     plain = ingot.compile(model, **options)(x)
     with ingot.compile(model, schedules={"conv1": sch.trace}, **options) as library:
-        assert "schedule: split(x, ?x3), reorder(ic, x_1)" in library.model.files()["kernels_0.c"]
+        assert "schedule: split(x, ?x3), reorder(ic, x_1)" in library.model.files()["small_kernels_0.c"]
         assert relative_error(library(x), plain) < 1e-6
 
 

@@ -135,8 +135,8 @@ def test_two_processes_share_the_cache(sources, tmp_path, cache):
 
 
 def test_shared_library_of_a_folder(tmp_path):
-    for name, text in {"net.c": "int net(void) { return 5; }\n", "example.c": "#error not here\n", "README.md": "text",
-                       "selftest.c": "#error not here\n", "selftest_data.S": ".error \"not here\"\n"}.items():
+    for name, text in {"net.c": "int net(void) { return 5; }\n", "net_example.c": "#error not here\n", "README.md": "text",
+                       "net_selftest.c": "#error not here\n", "net_selftest_data.S": ".error \"not here\"\n"}.items():
         (tmp_path / name).write_text(text)
     import ctypes
     library = build_shared(tmp_path, tmp_path / "net.so", threads="none")

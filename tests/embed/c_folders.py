@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ingot.codegen.c_names import PROGRAMS
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler
 from ingot.codegen.toolchains import toolchain
@@ -68,12 +69,12 @@ def compile_all(folder, compiler, *flags):
 
 def library_sources(folder):
     """The sources of a folder without its programs, .S and .c."""
-    programs = ("example", "selftest", "selftest_data")
-    return sorted(path for path in folder.iterdir() if path.suffix in (".c", ".S") and path.stem not in programs)
+    return sorted(path for path in folder.iterdir()
+                  if path.suffix in (".c", ".S") and not PROGRAMS.fullmatch(path.stem))
 
 
 def selftest_sources(folder):
-    return [*library_sources(folder), folder / "selftest.c", *folder.glob("selftest_data.[cS]")]
+    return [*library_sources(folder), *folder.glob("*_selftest.c"), *folder.glob("*_selftest_data.[cS]")]
 
 
 def build(folder, sources, program, compiler, *flags):

@@ -199,7 +199,7 @@ def test_the_c(op, arrays, shapes, attrs, tmp_path):
     bounds = {f"y0_d{k}": 9 for k in range(4)} if "a" in shapes[0] else None
     with ingot.compile(proto, "c", threads="none", bounds=bounds, weights="array") as library:
         library.export(tmp_path / "net")
-    sources = [p.name for p in (tmp_path / "net").glob("*.c") if p.name != "example.c"]
+    sources = [p.name for p in (tmp_path / "net").glob("*.c") if not p.name.endswith("_example.c")]
     subprocess.run(["gcc", *STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *sources,
                     "-o", "selftest", "-lm"], cwd=tmp_path / "net", check=True)
     done = subprocess.run(["./selftest"], cwd=tmp_path / "net", capture_output=True, text=True)

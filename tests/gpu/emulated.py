@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ingot.codegen.c_names import PROGRAMS
 from ingot.codegen.wgmma import wgmma_calls, wgmma_header
 
 EMU = Path(__file__).parent / "emu"
@@ -89,7 +90,7 @@ def sizes_of(model):
     for name, kernel in model.kernels.items():
         widths = [re.sub(r"const |__restrict__ ", "", p).partition("*")[0].strip()
                   for p in _until_closed(kernel.signature.partition(f"{name}(")[2]).split(",")]
-        sizes[name] = [None if span is None else f"({_in_c(span)}) * sizeof({width})"
+        sizes[name] = [None if span is None or "tensor_map" in width else f"({_in_c(span)}) * sizeof({width})"
                        for span, width in zip(kernel.spans, widths)]
     return sizes
 
@@ -171,8 +172,7 @@ def compile_folder(folder, out, jobs=1, seen=False, sizes=None):
     """Objects of a generated folder's library in the folder `out`. seen: races, bounds and costs of accesses
     are; sizes: see sizes_of."""
     folder, out = Path(folder), _folder(Path(out))
-    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S") and f.stem not in (
-        "example", "selftest", "selftest_data")]
+    files = [f for f in sorted(folder.iterdir()) if f.suffix in (".c", ".S") and not PROGRAMS.fullmatch(f.stem)]
 
     def build(file, text=None, first=0):
         target = out / f"{file.name}.o"
@@ -217,11 +217,11 @@ def build_program(folder, out, program="selftest", seen=False, sizes=None):
     folder = Path(folder)
     with tempfile.TemporaryDirectory() as work:
         objects = compile_folder(folder, work, seen=seen, sizes=sizes)
-        for name in (f"{program}.c", "selftest_data.S"):
-            if (folder / name).exists() and (program == "selftest" or name == f"{program}.c"):
-                objects.append(Path(work, f"{name}.o"))
-                _built(["cc", *(["-std=c99"] if name.endswith(".c") else []), "-O1", "-I", EMU / "include", "-c", name,
-                        "-o", objects[-1]], cwd=folder)
+        ends = [f"_{program}.c", *(["_selftest_data.S"] if program == "selftest" else [])]
+        for name in sorted(file.name for end in ends for file in folder.glob(f"*{end}")):
+            objects.append(Path(work, f"{name}.o"))
+            _built(["cc", *(["-std=c99"] if name.endswith(".c") else []), "-O1", "-I", EMU / "include", "-c", name,
+                    "-o", objects[-1]], cwd=folder)
         _built(["c++", "-Wl,-z,noexecstack", *objects, *emulator(), "-lm", "-ldl", "-o", out])
     return out
 
@@ -306,11 +306,12 @@ import numpy as np
 library, work = ctypes.CDLL(sys.argv[1]), sys.argv[2]
 library.cudaGetErrorString.restype = ctypes.c_char_p
 TO_DEVICE, TO_HOST = 1, 2
-TYPES = {"uint8": 0, "int8": 0, "uint16": 1, "float16": 6, "float32": 7}
+TYPES = {"uint8": 0, "int8": 0, "uint16": 1, "float16": 6, "bfloat16": 9, "float32": 7}
 
 def encoded(at, matrix, box, swizzle):
     made = ctypes.create_string_buffer(128)
     longs, ints = (lambda *v: (ctypes.c_uint64 * len(v))(*v)), (lambda *v: (ctypes.c_uint32 * len(v))(*v))
+    matrix = matrix.reshape(-1, matrix.shape[-1])
     code = library.cuTensorMapEncodeTiled(
         made, TYPES[matrix.dtype.name], 2, at, longs(*matrix.shape[::-1]), longs(matrix.strides[0]), ints(*box[::-1]),
         ints(1, 1), 0, (swizzle // 16).bit_length() - 1 if swizzle else 0, 0, 0)

@@ -108,7 +108,7 @@ def test_an_example_shows_the_elements_that_there_are():
     empty = of_node("Slice", {"x": (np.float32, X.shape)}, {"y": (np.float32, (0, 4))}, ends)
     for made, shown in ((empty, []), (nonzero(), ["(size_t)(2 * y_count_found)"])):
         for target in ("host", "cuda-sm_80", "opencl"):
-            text = tvm.compile(made, target=target, name="finds").model.files()["example.c"]
+            text = tvm.compile(made, target=target, name="finds").model.files()["finds_example.c"]
             assert re.findall(r"i < (.*) && i < 8", text) == shown
             assert f"y, {shown[0]} * sizeof *y))" in text if shown else "y, 0))" in text
 

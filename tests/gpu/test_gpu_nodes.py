@@ -24,6 +24,7 @@ import ledger as ledgers  # noqa: E402
 from node_cases import NOISE, PASSES, RANDOM, WRONG, all_cases, difference, reason  # noqa: E402
 
 import ingot  # noqa: E402
+from ingot.codegen.c_names import PROGRAMS  # noqa: E402
 from ingot.runtime import cuda_library  # noqa: E402
 
 pytestmark = pytest.mark.skipif(emulated.MISSING is not None, reason=str(emulated.MISSING))
@@ -70,7 +71,7 @@ def build(libraries, folder):
             own_names = [(f"ingot_{what}", f"{library.model.name}_{what}") for what in STATIC]
             own_names.append(("ingot_is_empty", f"{library.model.name}_{k}_is_empty"))
             units += [f"#define {a} {b}\n" for a, b in own_names] + [text] + [f"#undef {a}\n" for a, _ in own_names]
-        host += [f for f in own.glob("*.c") if f.stem not in ("ingot", "example", "selftest", "selftest_data")]
+        host += [f for f in own.glob("*.c") if f.stem != "ingot" and not PROGRAMS.fullmatch(f.stem)]
         if n == 0:
             (folder / "first").symlink_to(own)
     (folder / "kernels.cpp").write_text("".join(units))

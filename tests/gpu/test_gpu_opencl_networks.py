@@ -67,7 +67,7 @@ def test_pocl_runs_it(built, name):
 @pytest.mark.parametrize("name", [n for n in NETWORKS if n != "residual"])  # which takes it long
 def test_oclgrind_sees_no_race(built, name):
     folder = built(name)
-    run(folder, "cc", "-O0", "-o", "simulated", "selftest.o", "selftest_data.o", SVM,
+    run(folder, "cc", "-O0", "-o", "simulated", *(o.name for o in folder.glob("*_selftest*.o")), SVM,
         next(folder.glob("lib*.a")).name, "-lOpenCL", "-lm")
     text = run(folder, "oclgrind", "--data-races", "./simulated")
     assert "race" not in text and "Invalid" not in text, text[-3000:]

@@ -55,7 +55,7 @@ def test_the_self_test_of_a_network_in_small_floats_passes(dtype, tmp_path):
 def test_weights_are_given_or_words(weights, tmp_path, monkeypatch):
     folder_of(conv_net(), tmp_path / "net", "conv_net", weights=weights)
     if weights == "array":  # so is what the self-test compares with
-        (tmp_path / "net" / "selftest_data.c").rename(tmp_path / "net" / "data.c")
+        (tmp_path / "net" / "conv_net_selftest_data.c").rename(tmp_path / "net" / "data.c")
     monkeypatch.chdir(tmp_path / "net")  # where the self-test reads the file
     done = run_folder(tmp_path / "net")
     assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr

@@ -31,9 +31,10 @@ def network(request, tmp_path_factory):
 def test_a_folder_has_all_that_it_needs(network):
     made, folder = network
     name, files = made.name, {path.name for path in folder.iterdir()}
-    assert files >= {f"{name}.h", f"{name}.c", f"{name}_kernels.h", "kernels_0.cu", "ingot.h", "ingot.c",
-                     f"{name}_weights.bin", f"{name}_weights.S", "selftest_data.bin", "selftest_data.S", "selftest.c",
-                     "example.c", "Makefile", "CMakeLists.txt", "README.md"}
+    assert files >= {f"{name}.h", f"{name}.c", f"{name}_kernels.h", f"{name}_kernels_0.cu", "ingot.h", "ingot.c",
+                     f"{name}_weights.bin", f"{name}_weights.S", f"{name}_selftest_data.bin",
+                     f"{name}_selftest_data.S", f"{name}_selftest.c",
+                     f"{name}_example.c", "Makefile", "CMakeLists.txt", "README.md"}
     assert "cuda" not in (folder / f"{name}.h").read_text().replace("cuda-sm_80", "").replace("cudaMalloc", "").replace(
         "cudaError", "").replace("cudaStream_t", "")  # it needs none of CUDA's headers
 

@@ -14,7 +14,7 @@ def test_a_line_of_each_kernel(tmp_path, capsys):
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == [*report.COLUMNS]
     assert {line.split()[0] for line in lines[:len(made.kernels)]} == set(made.kernels)
-    assert "kernels_0.cu:" in (tmp_path / "sites.json").read_text()
+    assert "_kernels_0.cu:" in (tmp_path / "sites.json").read_text()
     with pytest.raises(SystemExit):
         report.main([str(tmp_path)])
     assert "has no CUDA C" in capsys.readouterr().err

@@ -24,9 +24,11 @@ NETWORKS = {**SMALL, "any_batch": lambda: with_symbolic_batch(conv_net()), "any_
 
 def generated(mod, target):
     """{file: text} of the C that is a network's own: no runtime, no weights, no self-test, whose numbers are those of
-    this machine's numpy."""
+    this machine's numpy. Without the network's name before the numbers of files."""
     model = compile_module(mod, Options.check(target=target), "0" * 64)
-    return {name: text for name, text in model.files().items() if isinstance(text, str) and (
+    own = f"{model.name}_kernels_"
+    return {name.replace(own, "kernels_"): text.replace(f"/* {own}", "/* kernels_")
+            for name, text in model.files().items() if isinstance(text, str) and (
         name in (f"{model.name}.c", f"{model.name}.h") or "kernels" in name)}
 
 

@@ -10,7 +10,8 @@ from ingot.runtime.binding import NetworkError
 from ingot.runtime.emulated import EmulatedLibrary, is_emulated
 from networks import conv_net, embedding_net, load, with_symbolic_batch
 
-TARGETS = ["cortex-m4f", "rv32imafc", "s390x-linux-gnu", "riscv64-linux-gnu"]
+TARGETS = ["cortex-m4f", "rv32imafc", "s390x-linux-gnu", "riscv64-linux-gnu", "wasm32",
+           "wasm32-simd128"]
 
 
 def need_tools(target):
@@ -47,7 +48,7 @@ def test_what_is_computed_is_seen():
         first = library(x)
         expected = ingot.compile(conv_net(), target="c", threads="none")(x)
         np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-6)
-        source = library._file("kernels_0.c")
+        source = library._file(f"{model.name}_kernels_0.c")
         source.write_text(source.read_text().replace("0.0f", "1.0f"))
         library._make()
         assert not np.allclose(library(x), first, atol=1e-4)
@@ -62,12 +63,13 @@ def test_instructions_of_kernels():
         assert library(np.ones((1, 3, 13, 11), np.float32)) is not None  # it is built without hooks again
 
 
-def test_the_command_line_counts(tmp_path, capsys):
-    need_tools("cortex-m4f")
+@pytest.mark.parametrize("target, unit", [("cortex-m4f", "instructions"), ("wasm32-simd128", "ns")])
+def test_the_command_line_counts(tmp_path, capsys, target, unit):
+    need_tools(target)
     path = tmp_path / "net.onnx"
     path.write_bytes(load("conv_net").SerializeToString())
-    assert cli.main(["bench", str(path), "--target", "cortex-m4f"]) == 0
-    assert "instructions" in capsys.readouterr().out
+    assert cli.main(["bench", str(path), "--target", target]) == 0
+    assert unit in capsys.readouterr().out
     assert cli.main(["verify", str(path), "--target", "cortex-m4f"]) == 0
 
 

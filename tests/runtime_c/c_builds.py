@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
+NODE = f"node --no-warnings --experimental-wasi-unstable-preview1 {RUNTIME.parent / 'templates' / 'wasi.js'}"
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 
 
@@ -21,14 +22,15 @@ class Build:
     compiler: str
     flags: tuple = ()
     cpu: frozenset = frozenset()  # flags that /proc/cpuinfo must list to run the program here
-    emulator: str = ""
+    emulator: str = ""  # what runs programs: a command
+    tools: tuple = ()  # further programs that the compiler calls
     simd: str = "scalar"  # the INGOT_SIMD_NAME that must be chosen
     fused: bool = False  # fma rounds once
     flushes: bool = False  # vectors have no denormals
 
     def missing(self):
         """Why this machine cannot build and run this, or None."""
-        for program in filter(None, (self.compiler, self.emulator)):
+        for program in (self.compiler, *self.emulator.split()[:1], *self.tools):
             if shutil.which(program) is None:
                 return f"{program} is not installed"
         absent = sorted(self.cpu - cpu_flags())
@@ -41,7 +43,7 @@ class Build:
 
     def run(self, program, *arguments):
         """Runs `program`; returns its standard output, fails unless its exit status is 0."""
-        return check([*filter(None, [self.emulator]), str(program), *map(str, arguments)])
+        return check([*self.emulator.split(), str(program), *map(str, arguments)])
 
 
 def check(command):
@@ -84,6 +86,9 @@ BUILDS = [
           fused=True, flushes=True),
     Build("armv7-vfpv3", "arm-linux-gnueabihf-gcc", ("-static", "-mfpu=neon"), emulator="qemu-arm", simd="neon",
           flushes=True),
+    Build("wasm32", "clang", ("--target=wasm32-wasi",), emulator=NODE, tools=("wasm-ld",)),
+    Build("wasm32-simd128", "clang", ("--target=wasm32-wasi", "-msimd128"), emulator=NODE, tools=("wasm-ld",),
+          simd="wasm"),
     Build("armv7-scalar", "arm-linux-gnueabihf-gcc", ("-static",), emulator="qemu-arm"),
 ]
 

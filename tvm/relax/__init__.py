@@ -40,8 +40,8 @@ ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInf
 
 
 def __getattr__(name):
-    if name == "transform":  # loads every pass
-        return _import_module(".transform", __name__)
+    if name in ("transform", "dpl"):  # load every pass
+        return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
     if name in _BUILT:

@@ -4,9 +4,10 @@ from __future__ import annotations
 from ...ir.expr import Var as TirVar
 from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect
-from ...ir.relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxExpr, RelaxVar, ShapeStructInfo,
+from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, RelaxVar, ShapeStructInfo,
                               TensorStructInfo, VarBinding)
 from ...ir.relax.verifier import VerifyError, verify
+from ...ir.transform.dead_code import is_impure, remove_all_unused
 
 VARS = (RelaxVar, DataflowVar)
 
@@ -117,27 +118,7 @@ def _once(values):
     return list({id(v): v for v in values}.values())
 
 
-def remove_all_unused(func):
-    """A function, or a module's functions, without bindings that nothing uses; those outside of dataflow blocks
-    stay."""
-    if isinstance(func, IRModule):
-        return func.with_functions({n: remove_all_unused(f) if isinstance(f, Function) else f
-                                    for n, f in func.functions.items()})
-    used, blocks = {id(v) for v in collect(func.body.body, VARS)}, []
-    for block in reversed(func.body.blocks):
-        kept = []
-        for b in reversed(block.bindings):
-            if id(b.var) in used or not isinstance(block, DataflowBlock) or isinstance(b, MatchCast):
-                used.update(map(id, collect(b.value, VARS)))
-                kept.append(b)
-        if kept:
-            blocks.append(block.replace(bindings=tuple(reversed(kept))))
-    return func.replace(body=func.body.replace(blocks=tuple(reversed(blocks))))
-
-
-def contains_impure_call(expr):
-    """Whether a function calls a packed function that may have side effects."""
-    return getattr(expr, "op", None) == "call_packed" or any(map(contains_impure_call, children(expr)))
+contains_impure_call = is_impure
 
 
 __all__ = ["all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",

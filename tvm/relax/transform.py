@@ -3,6 +3,7 @@ from ...ir.transform.context import PassContext, PassInfo, Sequential, function_
 from ...ir.transform.pass_table import RELAX
 
 globals().update(RELAX)
+__path__ = []  # relax.transform.transform, which some scripts import, is this module too
 __all__ = [*RELAX, "PassContext", "PassInfo", "Sequential", "function_pass", "module_pass"]
 
 

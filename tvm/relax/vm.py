@@ -10,6 +10,7 @@ from ...ir.module import IRModule
 from ...ir.relax.control import body_names
 from ...ir.relax.expr import Function, TupleStructInfo
 from ...ir.transform.fuse_tir import PRIMITIVE
+from ...ir.transform.inline_functions import inline_calls
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
 from ...runtime.library import CompiledLibrary
@@ -53,8 +54,8 @@ def build(mod, target=None, params=None, **_):
         mod = BindParams("main", params)(mod)
     options = Options.check(target=target or Target.current() or "host")
     others = {n: f for n, f in mod.functions.items() if n not in graphs}
-    libraries = {n: CompiledLibrary(compile_module(mod.with_functions({"main": mod[n], **others}), options))
-                 for n in graphs}
+    libraries = {n: CompiledLibrary(compile_module(mod.with_functions({"main": inline_calls(mod, n), **others}),
+                                                   options)) for n in graphs}
     return Executable(libraries, {n: f.ret_struct_info for n, f in graphs.items()})
 
 

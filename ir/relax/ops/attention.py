@@ -6,6 +6,8 @@ keys are. The result is [B, S, heads * head_size], or with by_head [B, heads, S,
 (0: as many as q), each for as many heads of q as follow one another. mask, which is added to the scores, broadcasts to
 [B, heads, S, T]. lanes: how many keys the kernel handles at once. rows: how
 many queries meet blocks of keys at once, whatever the sizes are; 0: the sizes decide between that and whole scores.
+arithmetic: "fma", or "mma" of tensor cores, for operands of 16 bits whose heads are tiles of 16 columns; rows then are
+16 of each warp.
 """
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from ...expr import IntImm, const
 from ...op import REQUIRED, InferError, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
+from .attention_cores import WIDEST, lower_on_cores
 from .attention_kernel import TILE, lower_blocks
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_rank, need_same_dtype,
                      same_dim, same_shape, shape_text, te_shape, tensor, tensors)
@@ -32,7 +35,9 @@ MOST_KEYS = 511  # whose scores are whole rows; of more L1 keeps blocks of them,
 def _infer(call):
     infos = tensors(call)
     need_dtype(call, infos[0], "float")
-    need_same_dtype(call, infos)
+    need_same_dtype(call, infos[:3])
+    for mask in infos[3:]:
+        need_dtype(call, mask, "float")
     attrs = call.attrs
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     for name, value in (("heads", heads), ("head_size", size), ("lanes", lanes)):
@@ -40,6 +45,9 @@ def _infer(call):
             fail(call, f"{name} {value} must be at least 1")
     if len(attrs["offsets"]) != 3:
         fail(call, f"offsets {attrs['offsets']} must be three: of q, k and v")
+    if attrs["arithmetic"] == "mma" and not (on_cores(infos[0].dtype, size) and attrs["rows"] in (16, 32, 64, 128)):
+        fail(call, f"tensor cores (arithmetic \"mma\") take float16 and bfloat16, heads of 16 to {WIDEST} columns, a "
+                   f"multiple of 16, and 16, 32, 64 or 128 rows, not {infos[0].dtype}, {size} and {attrs['rows']}")
     groups = attrs["kv_heads"] or heads
     if heads % groups:
         fail(call, f"kv_heads {groups} must divide heads {heads}")
@@ -54,6 +62,11 @@ def _infer(call):
         _check_mask(call, tensor(call, 3), scores)
     shape = (heads, length(q), size) if attrs["by_head"] else (length(q), heads * size)
     return TensorStructInfo((q.shape[0], *shape), q.dtype)
+
+
+def on_cores(dtype, size):
+    """Whether tensor cores take heads of a size and dtype."""
+    return str(dtype) in ("float16", "bfloat16") and size % 16 == 0 and size <= WIDEST
 
 
 def length(operand):
@@ -97,6 +110,8 @@ def _lower(args, attrs, out):
     q, k, v, *mask = args
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     groups, keys = attrs["kv_heads"] or heads, length(k)
+    if attrs["arithmetic"] == "mma":
+        return lower_on_cores(args, attrs, out)
     known = all(isinstance(n, IntImm) for n in (*out.shape[1:], keys))
     if attrs["rows"] or not known or keys.value > MOST_KEYS or (
             length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE):
@@ -161,4 +176,4 @@ def _evaluate(args, attrs):
 
 
 register("nn.attention", _infer, _lower, _evaluate, "opaque", (3, 4), heads=REQUIRED, head_size=REQUIRED,
-         offsets=(0, 0, 0), scale=1.0, lanes=16, kv_heads=0, by_head=False, rows=0)
+         offsets=(0, 0, 0), scale=1.0, lanes=16, kv_heads=0, by_head=False, rows=0, arithmetic="fma")

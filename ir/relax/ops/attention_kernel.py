@@ -28,10 +28,10 @@ TILES = 4    # whose keys come between two rescalings
 def lower_blocks(args, attrs, out, least):
     """The PrimFunc of an attention over buffers (distinct inputs in order, then the result). least: the logarithm of
     the least weight of a key."""
-    return _Attention(args, attrs, out, least).function()
+    return Attention(args, attrs, out, least).function()
 
 
-class _Attention:
+class Attention:
     """One kernel under construction: its buffers, and sizes as int64."""
 
     def __init__(self, args, attrs, out, least):

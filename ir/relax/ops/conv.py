@@ -2,7 +2,8 @@
 
 out_dtype (default: the operands', which are then of one) is also the dtype of the sum: int32 for operands of 8 bits.
 Weights are [O, I / groups, kernel] ("OIHW"), for the transposed one [I, O / groups, kernel] ("IOHW"). nn.conv2d also
-takes packed weights and blocked activations: conv_layouts.py.
+takes packed weights and blocked activations: conv_layouts.py, and weights for processors without vectors:
+conv_planar.py.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ...expr import as_expr, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from . import conv_layouts
+from . import conv_layouts, conv_planar
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
 from .conv_layouts import check_groups, conv_axes, input_channel, result_dtype, static_kernel, window_position
 from .precision import narrow, sum_dtype, widen_array
@@ -31,6 +32,8 @@ _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 
 def _infer_conv(call):
     rank = _RANKS[call.op]
+    if conv_planar.form_of(call.attrs):
+        return conv_planar.infer(call)
     form = conv_layouts.form_of(call.attrs) if "data_layout" in call.attrs else None
     if form:
         return conv_layouts.infer(call, form)
@@ -57,6 +60,8 @@ def _infer_conv(call):
 def _lower_conv(name):
     def lower(args, attrs, out):
         x, w = args
+        if conv_planar.form_of(attrs):
+            return conv_planar.lower(x, w, attrs, out)
         form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
         if form:
             return conv_layouts.lower(x, w, attrs, out, form)
@@ -89,6 +94,8 @@ def _summed_exactly(w):
 
 def _evaluate_conv(args, attrs):
     x, w = args
+    if conv_planar.form_of(attrs):
+        return conv_planar.evaluate(_evaluate_conv, x, w, attrs)
     form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
     if form:
         return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)

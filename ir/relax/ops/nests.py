@@ -11,12 +11,13 @@ def store(buffer, value, indices):
     return tir.BufferStore(buffer, value, tuple(as_expr(i) for i in indices))
 
 
-def nest(name, axes, make, init=None):
+def nest(name, axes, make, init=None, reduces=False):
     """Loops over axes {label: extent}, outermost first, around one block `name` whose body is make(*block variables).
 
-    With `init`, which makes the statement before the first iteration, the last axis is reduced.
+    With `init`, which makes the statement before the first iteration, the last axis is reduced; with `reduces` it is
+    into what is there.
     """
-    kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init else "spatial"]
+    kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init or reduces else "spatial"]
     iters = [axis(label, as_expr(extent), kind) for (label, extent), kind in zip(axes.items(), kinds)]
     variables = [iv.var for iv in iters]
     body, first = make(*variables), init(*variables[:-1]) if init else None

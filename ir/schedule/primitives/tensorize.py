@@ -44,7 +44,11 @@ def tensorize(ctx, block_or_loop, tensor_intrin, preserve_unit_iters=True):
 def _places(ctx, at, realize, intrin, marked):
     """{buffer of the description: (buffer, corner)}; refuses where the block is not what the intrinsic does."""
     block, want = realize.block, _described(ctx, intrin)
-    analyzer = domain_analyzer(block)
+    analyzer, around = domain_analyzer(block), at.index.scope(realize)
+    while around is not None:  # where a tile is may be said by blocks around
+        for iv in around.block.iter_vars:
+            analyzer.bind(iv.var, iv.dom)
+        around = at.index.scope(around)
     match = Match(analyzer)
     match.known.update({iv.var: iv.dom.min for iv in want.iter_vars})
     try:

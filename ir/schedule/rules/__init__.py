@@ -14,6 +14,7 @@ from ..schedule import Schedule
 from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
+from .byte_tiles import byte_tiles
 from .columns import columns
 from .contraction import contraction
 from .elementwise import elementwise
@@ -33,7 +34,7 @@ from .winograd import winograd
 
 RULES = {rule.__name__: rule for rule in (
     attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
-    columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+    byte_tiles,    columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 # The rules by the kind of target; RULES for those not here.
 RULES_OF = dict.fromkeys(GPUS, GPU_RULES)
 

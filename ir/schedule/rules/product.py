@@ -17,7 +17,7 @@ from .operands import (choose_copies, columns_copy, lies_across, pack_columns, p
                        wide_operand)
 from .product_plan import BLOCKS, COLUMNS, GROUPS, ROWS, Product
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, ranks, steps,
-                        through_memory, turn_of)
+                        through_memory, turn_of, word_by_word, words_by_lane)
 from .compressed_weights import groups_of, scaled_groups
 from .threads import COST_OF_LOOP, parallel_nest
 
@@ -46,15 +46,15 @@ def product(sch, target):
 
 def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
     *batch, m, n = sch.get_loops(epilogue)
-    block = sch.get(sch.get_block(anchor))
-    plain = not anchor.endswith(PACKED)
+    block, terms = sch.get(sch.get_block(anchor)), term_count(sch, anchor)
+    plain, dot = not anchor.endswith(PACKED), anchor.removesuffix(PACKED)
     return Product(
-        static_extent(sch, m), term_count(sch, anchor), static_extent(sch, n),
+        static_extent(sch, m), terms, static_extent(sch, n),
         panel=0 if plain else iter_vars(block, "spatial")[-1].dom.extent.value,
-        by_element=by_element(target, block)[0].by_element, compressed=groups is not None,
+        by_element=by_element(target, block)[0].by_element or words_by_lane(target, dot, terms), compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
-        dot=anchor.removesuffix(PACKED) if anchor.removesuffix(PACKED) in DOTS else "",
+        dot=dot if dot in DOTS else "",
         batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
 
 
@@ -167,6 +167,8 @@ def _sums(sch, target, block, kernel, plan, groups, prefetch):
         chains = [chain]
     points, lanes = _points(sch, target, loops, kernel)
     (k,), lane = lane_by_lane(sch, target, [k], by_element(target, sch.get(block))[1])
+    if words_by_lane(target, kernel.dot, static_extent(sch, k)):
+        k, *lane = word_by_word(sch, target, k)
     sch.reorder(k, *lane, *chains, *points, lanes)
     in_registers(sch, (*chains, *points), lanes)
     sch.decompose_reduction(block, k)

@@ -90,6 +90,18 @@ def lane_by_lane(sch, target, reduce, operand):
     return [*outer, k], [lane]
 
 
+def words_by_lane(target, dot, words):
+    """Whether the products of so many words of a row, by the dot products of a name, take each out of a vector."""
+    return dot in target.dots_by_lane and words % target.lanes == 0
+
+
+def word_by_word(sch, target, loop):
+    """(loop, the unrolled loop inside of it over the words of a vector) of a loop over words (LaneIndexedDot)."""
+    loop, word = sch.split(loop, [None, target.lanes])
+    sch.unroll(word)
+    return loop, word
+
+
 def hold(sch, block, loop, buffers, lanes=None):
     """Pin in registers, before each iteration of a loop, what it reads from buffers more than once: vectors along the
     last dimension, each element where the target's have one of the `lanes`. Vectors of narrow integers are made by each

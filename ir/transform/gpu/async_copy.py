@@ -58,7 +58,7 @@ def _copied_together(store, v, lanes, an, weak):
             return None
         return access.replace(indices=(Ramp(start, const(1, start.dtype), lanes.lanes),))
 
-    value, condition = _guarded(store.value)
+    value, condition = guarded(store.value)
     if not isinstance(value, BufferLoad) or condition is not None and v in free_vars(condition):
         return None
     an.bind(v, Range(const(0, v.dtype), const(lanes.lanes, v.dtype)), allow_override=True)
@@ -73,7 +73,7 @@ def _copied_together(store, v, lanes, an, weak):
 def copied(store, an, weak):
     """The asynchronous copy that a store is; None where it is none. weak: {pointer: bytes that it is a multiple of,
     where these are less than 16}."""
-    value, condition = _guarded(store.value)
+    value, condition = guarded(store.value)
     if not (isinstance(value, BufferLoad) and store.buffer.scope.startswith("shared") and value.buffer.scope == "global"
             and value.buffer.dtype == store.buffer.dtype and not store.buffer.strides):
         return None
@@ -87,7 +87,7 @@ def copied(store, an, weak):
     return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (to, of, const(size), *more)))
 
 
-def _guarded(value):
+def guarded(value):
     """(what a value is where conditions hold, these as one; None without any), of one that is 0 elsewhere."""
     found = []
     while isinstance(value, Call) and value.op == "tir.if_then_else" and _is_zero(value.args[2]):
@@ -109,4 +109,4 @@ def _is_zero(value):
     return isinstance(value, (IntImm, FloatImm)) and value.value == 0
 
 
-__all__ = ["CP_ASYNC", "copied", "inject_ptx_async_copy"]
+__all__ = ["CP_ASYNC", "copied", "guarded", "inject_ptx_async_copy"]

@@ -30,6 +30,20 @@ _READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_mat
 WGMMA = "tir.wgmma_sync"
 _TILES = ("tir.tvm_load_matrix_sync", "tir.tvm_store_matrix_sync", WGMMA)
 _TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
+# A matrix that copies by the tensor memory accelerator read: (address of it, columns, rows, columns and rows of a tile)
+TENSOR_MAP = "tir.tensor_map"
+BESIDE = "warps_beside"  # attribute of what so many warps do, beside those of the block that do all else
+_RINGS = ("ingot_mbarrier_", "ingot_tma_load")
+
+
+def is_of_ring(call):
+    """Whether a call is one of those that rings of copies consist of: threads meet at what these touch by mbarriers."""
+    return call.op == TENSOR_MAP or call.op == "tir.call_extern" and call.args[0].value.startswith(_RINGS)
+
+
+def is_beside(stmt):
+    """Whether a statement is what warps do beside those of the block."""
+    return isinstance(stmt, AttrStmt) and stmt.attr_key == BESIDE
 
 
 def barrier(scope="shared"):
@@ -213,7 +227,7 @@ class _Kernel:
             if load.buffer in self.own and id(load) not in places:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
         for call in collect(values, Call):
-            found = self.pointed(call)
+            found = [] if is_of_ring(call) else self.pointed(call)
             for n, b in enumerate(found):
                 if b not in self.shared:
                     continue

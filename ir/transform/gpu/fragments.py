@@ -1,17 +1,19 @@
 """InferFragment and LowerDeviceOps: hardware operations become calls of the functions of runtime_c/cuda.
 
-A fragment of a warp is 8 elements in each lane of a 16 x 16 tile, laid out as mma.sync has it.
+A fragment of a warp is 8 elements in each lane of a 16 x 16 tile, laid out as mma.sync has it. Elements of first
+operands and of sums may be used one by one, by the lanes that hold them.
 """
 from __future__ import annotations
 
 from ...arith import Analyzer
-from ...expr import Call, IntImm, StringImm, const, is_const_int
+from ...expr import Call, IntImm, Range, StringImm, cast, const, is_const_int
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import address_of, call_extern
 from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, Evaluate, seq
 from .barriers import WGMMA
 from .software_pipeline import WAIT
+from .threads import Kernels, Threads, is_bound, lane_axes
 
 TILE, LANES = 16 * 16, 32
 EACH = TILE // LANES  # elements of a fragment in a lane
@@ -31,14 +33,17 @@ def infer_fragment(func):
     scope "local", and operations on fragments are calls of functions of ingot_fragment.h; products of warpgroups are
     calls of those of ingot_wgmma.h, and are waited for before their sums are stored.
 
+    An element of a fragment that the lane holds which uses it is one of these 8: with 4 lanes to a row, in threads
+    whose warps are 32 neighbours.
+
     Raises FragmentError for tiles and dtypes that these do not have, where a program reads or writes an element of a
-    fragment, and where products are under way when it ends.
+    fragment that may be another lane's, and where products are under way when it ends.
     """
     found = [d.buffer for d in collect(func.body, DeclBuffer) if d.buffer.scope.startswith("wmma")]
     if not found:
         return func
     fragments = _Fragments(func, found)
-    body = fragments.visit(func.body)
+    body = Kernels(fragments.kernel).visit(func.body)
     if _behind(func.body) and not fragments.waited:
         fragments.fail("products of a warpgroup are under way when it ends; store their sums after them")
     return func.replace(body=body)
@@ -58,6 +63,7 @@ class _Fragments(Mutator):
         self.waited = False
         self.warpgroups = any(call.op == WGMMA for call in collect(func.body, Call))
         self.func, self.own, self.pointers = func, {}, {}
+        self.an, self.axes, self.extents = Analyzer(), {}, {}  # axes: of threads, the variables of the loops around
         for b in buffers:
             if b.scope not in _PARTS or not isinstance(b.shape[0], IntImm) or b.shape[0].value % TILE:
                 self.fail(f"{b.name} ({b.scope}) has {b.shape[0]} elements, which are no fragments of 16 x 16")
@@ -69,15 +75,43 @@ class _Fragments(Mutator):
     def fail(self, what):
         raise FragmentError(f"{self.func.title}: {what}")
 
+    def kernel(self, kernel):
+        self.extents = Threads.of(kernel).extents
+        return self.visit(kernel)
+
+    def visit_For(self, loop):
+        self.an.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+        around = self.axes
+        if is_bound(loop, "threadIdx"):
+            self.axes = {**around, loop.thread_binding: loop.loop_var}
+        loop, self.axes = self.generic_visit(loop), around
+        return loop
+
     def visit_DeclBuffer(self, decl):
         found = self.own.get(id(decl.buffer))
         return self.generic_visit(decl) if found is None else decl.replace(buffer=found[1], body=self.visit(decl.body))
 
     def _element(self, access):
-        if id(access.buffer) in self.own:
-            self.fail(f"an element of {access.buffer.name}, scope {access.buffer.scope}, is used by itself; let an "
-                      "intrinsic (tensorize) load, fill and store its tiles")
-        return self.generic_visit(access)
+        """Column c of row r of a tile is element c // 8 * 4 + r // 8 * 2 + c % 2 of lane r % 8 * 4 + c % 8 // 2."""
+        if id(access.buffer) not in self.own:
+            return self.generic_visit(access)
+        old, new = self.own[id(access.buffer)]
+        at = access.indices[0]
+        row, column = at // 16 % 16, at % 16
+        held = self.an.can_prove_equal(row % 8 * 4 + column % 8 // 2, self._lane(at.dtype))
+        if old.scope == "wmma.matrix_b" or not held:
+            self.fail(f"an element of {old.name}, scope {old.scope}, is used by itself; let an intrinsic (tensorize) "
+                      "load, fill and store its tiles, or bind loops so that the lane that holds it uses it")
+        own = self.an.simplify(at // TILE * EACH + column // 8 * 4 + row // 8 * 2 + column % 2)
+        return self.generic_visit(access).replace(buffer=new, indices=(own,))
+
+    def _lane(self, dtype):
+        """The number of a thread in its warp, as far as loops around tell."""
+        number, scale = const(0, dtype), 1
+        for axis in lane_axes(self.extents):
+            number = number + cast(self.axes[axis], dtype) * scale if axis in self.axes else number
+            scale *= self.extents.get(axis) or 1
+        return number
 
     visit_BufferLoad = visit_BufferStore = _element
 

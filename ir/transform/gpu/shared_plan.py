@@ -14,7 +14,7 @@ from ...tir.buffer import decl_buffer
 from ...tir.stmt import (
     AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, LetStmt, SeqStmt)
 from ..walk import StmtMutator
-from .barriers import SYNC, barrier
+from .barriers import SYNC, TENSOR_MAP, barrier, is_beside, is_of_ring
 from .threads import Kernels, Threads, is_bound
 
 STATIC_BYTES = 48 << 10  # that a kernel may declare
@@ -43,9 +43,14 @@ def _planned(kernel, func, static):
         return kernel
     lives = _Lives(kernel, buffers)
     total = _bytes(_places(buffers, lambda a, b: True), buffers)
-    places = _places(buffers, lambda a, b: not lives.apart(a, b) or lives.missing(a, b))
+    kept = _mbarriers(kernel)
+
+    def together(a, b):
+        return a in kept or b in kept or not lives.apart(a, b)
+
+    places = _places(buffers, lambda a, b: together(a, b) or lives.missing(a, b))
     if _bytes(places, buffers) > static:
-        tight = _places(buffers, lambda a, b: not lives.apart(a, b))
+        tight = _places(buffers, together)
         places = min(places, tight, key=lambda p: _bytes(p, buffers))
     size = _bytes(places, buffers)
     small = total <= static and (total <= WORTH_BYTES or 4 * size > 3 * total)
@@ -58,6 +63,12 @@ def _planned(kernel, func, static):
              for b in buffers}
     kernel = _Pooled(views, set(map(id, waits))).visit(kernel)
     return kernel.replace(body=DeclBuffer(pool, kernel.body))
+
+
+def _mbarriers(kernel):
+    """Buffers of mbarriers, whose places nothing else may have."""
+    return {load.buffer for call in collect(kernel, Call) if is_of_ring(call) and call.op != TENSOR_MAP
+            for load in collect(call.args, BufferLoad) if load.buffer.dtype == "uint64"}
 
 
 def _size(b):
@@ -103,7 +114,7 @@ class _Apart:
 
 
 class _Lives:
-    """Where buffers are used in a kernel."""
+    """Where buffers are used in a kernel. Warps beside the others are done when those are with what these fill."""
 
     def __init__(self, kernel, buffers):
         self.kernel, self.threads, self.wanted = kernel, Threads.of(kernel), set(buffers)
@@ -135,7 +146,7 @@ class _Lives:
         stmt, again = self.kernel, False
         while True:
             if isinstance(stmt, SeqStmt):
-                users = [[n for n, s in enumerate(stmt.seq) if x in self.uses(s)] for x in (a, b)]
+                users = [[n for n, s in enumerate(stmt.seq) if x in self.uses(s) and not is_beside(s)] for x in (a, b)]
                 if not all(users):
                     return _Apart()  # one is never used
                 (first, last), (start, end) = sorted((min(u), max(u)) for u in users)

@@ -45,7 +45,7 @@ def inject_double_buffer(func):
 
 class _DoubleBuffer(StmtMutator):
     def visit_For(self, loop):
-        allocs, children = _statements_in(loop.body)
+        allocs, children = statements_in(loop.body)
         ahead = [_fills_twice(child, set(map(id, allocs))) for child in children]
         loop = loop.replace(body=self.visit(loop.body))
         if not any(ahead) or all(ahead) or STAGES in loop.annotations or loop.kind not in ("serial", "unrolled"):
@@ -109,7 +109,7 @@ class _Pipeline:
     def __init__(self, loop, func, is_async, names):
         self.loop, self.func, self.an = loop, func, Analyzer()
         self.names, self.copied = names, set()  # names of blocks; ids of those that stand in a turn already
-        self.allocs, children = _statements_in(loop.body)
+        self.allocs, children = statements_in(loop.body)
         if len(children) < len(_numbers(loop.annotations.get(STAGES)) or ()):
             self.allocs, children = _statements_inside(self.allocs, children)
         self.parts = self._parts(children, is_async)
@@ -326,7 +326,7 @@ class _Turn(Fresh):
 
 # ---------------------------------------------------------------- statements of a loop
 
-def _statements_in(body):
+def statements_in(body):
     """(buffers that a loop's body allocates, its statements)."""
     allocs = []
     while isinstance(body, BlockRealize) and is_const_int(body.predicate, 1) and not (
@@ -339,7 +339,7 @@ def _statements_in(body):
 
 def _statements_inside(allocs, children):
     """The same with the statements in blocks that only group some, such as pipelines of their own, in their place."""
-    found = [_statements_in(child) for child in children]
+    found = [statements_in(child) for child in children]
     return [*allocs, *(b for more, _ in found for b in more)], [stmt for _, stmts in found for stmt in stmts]
 
 
@@ -370,4 +370,4 @@ def _touched(stmt):
     return frozenset(reads), frozenset(writes)
 
 
-__all__ = ["PipelineError", "inject_double_buffer", "inject_software_pipeline"]
+__all__ = ["PipelineError", "inject_double_buffer", "inject_software_pipeline", "statements_in"]

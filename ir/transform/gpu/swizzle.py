@@ -1,7 +1,7 @@
 """SwizzleShared: tiles in shared memory whose rows of 128 bytes lie as products of warpgroups (wgmma) have them."""
 from __future__ import annotations
 
-from ...expr import IntImm, const
+from ...expr import IntImm, const, is_const_int
 from ...node import Mutator
 from ...tir.hints import SWIZZLE
 from ..walk import blocks, without
@@ -43,7 +43,9 @@ class _Swizzle(Mutator):
             return access
         *outer, row, at = access.indices
         chunk = const(CHUNK // access.buffer.dtype.bytes, at.dtype)
-        return access.replace(indices=(*outer, row, (at // chunk ^ row % GROUP) * chunk + at % chunk))
+        place, by = at // chunk, row % GROUP
+        place = place if is_const_int(by, 0) else place ^ by
+        return access.replace(indices=(*outer, row, place * chunk + at % chunk))
 
     visit_BufferLoad = visit_BufferStore = _access
 

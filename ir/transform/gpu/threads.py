@@ -13,6 +13,17 @@ AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")  # the fastest first: a war
 WARP = 32
 
 
+def lane_axes(extents):
+    """The thread axes along which threads are of one warp, the fastest ones. extents: {axis: its extent}."""
+    found, count = [], 1
+    for axis in AXES:
+        if count >= WARP:
+            break
+        found.append(axis)
+        count *= extents.get(axis, 1)
+    return found
+
+
 def is_bound(stmt, to=""):
     """Whether a statement is a loop bound to a thread axis that starts with `to`."""
     return isinstance(stmt, For) and stmt.kind == "thread_binding" and (stmt.thread_binding or "").startswith(to)

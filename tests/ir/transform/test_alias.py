@@ -111,4 +111,4 @@ def test_the_c_interface():
     files = compile_module(mod, Options.check(target="c", threads="none", name="cached")).files()
     header = " ".join(files["cached.h"].split())
     assert "float *past, const float *new" in header and "both past" in header
-    assert "memcpy(past" in files["selftest.c"]
+    assert "memcpy(past" in files["cached_selftest.c"]

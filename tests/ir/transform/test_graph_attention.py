@@ -1,7 +1,9 @@
 """Attention found in graphs as frameworks export it: what becomes nn.attention, with the same results, and what not."""
+from functools import partial
+
 import numpy as np
 import pytest
-from graph_check import Graph, check, const, data, ops, param
+from graph_check import Graph, check, close, const, data, ops, param
 
 from ingot.ir.expr import Var
 from ingot.ir.relax import Constant, TupleGetItem
@@ -218,3 +220,54 @@ def test_unknown_lengths(several):
     mod = g.module(g.op("permute_dims", out, axes=(0, 2, 1, 3)))
     new = check(mod, data(2, 7, W), data(2, 5, W, seed=1), passes=FUSED)
     assert len(attentions(new)) == 1 and ops(new).count("matmul") == (3 if several else 1)
+
+
+# ---------------------------------------------------------------- numbers of 16 bits
+
+THREADED = [lambda mod: fuse_attention(remove_identities(mod), 4, 8)]
+
+
+def half(g, x, dtype="float16"):
+    return g.op("astype", x, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype, near", [("float16", 2e-3), ("bfloat16", 2e-2)])
+@pytest.mark.parametrize("wide", [True, False], ids=["softmax of float32", "softmax of 16 bits"])
+def test_casts_around_softmax(dtype, near, wide):
+    """What mixed precision leaves: products of 16 bits, and between them casts to float32 and back. Processors keep
+    the parts."""
+    x, mask = param("x", 1, S, W), param("mask", 1, 1, S, S)
+    g = Graph(x, mask)
+    q, k, v = (half(g, projected(g, x, seed), dtype) for seed in (1, 3, 5))
+    scores = g.op("matmul", heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1)))
+    scores = g.op("divide", half(g, scores, "float32"), number(2.0))
+    scores = g.op("add", scores, mask) if wide else g.op("add", half(g, scores, dtype), half(g, mask, dtype))
+    out = g.op("matmul", half(g, g.op("nn.softmax", scores, axis=-1), dtype), heads(g, v, (0, 2, 1, 3)))
+    mod = g.module(half(g, g.op("reshape", g.op("permute_dims", out, axes=(0, 2, 1, 3)), [1, S, W]), "float32"))
+    new = check(mod, data(1, S, W), data(1, 1, S, S, seed=1), passes=THREADED, compare=partial(close, tolerance=near))
+    call, = attentions(new)
+    assert str(call.struct_info.dtype) == dtype and call.attrs["scale"] == 0.5
+    assert str(call.args[3].struct_info.dtype) == "float32"
+    assert not attentions(fused(mod))
+
+
+def test_masks_of_16_bits_hide_as_wide_ones_do():
+    """-1e38 becomes -65504 in float16, next to which scores of float32 would count."""
+    masks = []
+    for chosen in (False, True):
+        q, k, v = (param(n, 1, H, S, D, dtype="float16") for n in "qkv")
+        g = Graph(q, k, v)
+        seen = np.tril(np.ones((1, 1, S, S), bool))
+        low = np.float16(-65504)
+        scores = g.op("matmul", q, g.op("permute_dims", k, axes=(0, 1, 3, 2)))
+        if chosen:
+            scores = g.op("where", Constant(seen, "seen"), scores, Constant(np.array(low), "low"))
+        else:
+            scores = g.op("add", scores, Constant(np.where(seen, np.float16(0), low), "mask"))
+        mod = g.module(g.op("matmul", g.op("nn.softmax", scores, axis=-1), v))
+        arrays = [data(1, H, S, D, seed=n).astype(np.float16) for n in range(3)]
+        call, = attentions(check(mod, *arrays, passes=THREADED, compare=partial(close, tolerance=2e-3)))
+        masks.append(call.args[3].data)
+    for mask in masks:
+        assert mask.dtype == np.float32
+        np.testing.assert_array_equal(mask, np.where(seen, 0, np.float32(-1e30)))

@@ -6,6 +6,7 @@ outer loops are bound to blocks and threads. The last rule fits every function.
 """
 from __future__ import annotations
 
+from .attention_cores import attention_cores
 from .fallback import fallback
 from .points import points
 from .product import gpu_product
@@ -16,5 +17,5 @@ from .transpose import transpose
 from .warpgroup_product import warpgroup_product
 
 RULES = {rule.__name__: rule for rule in (
-    stepwise, warpgroup_product, tensor_core_product, gpu_product, rows, points, transpose, fallback)}
+    attention_cores, stepwise, warpgroup_product, tensor_core_product, gpu_product, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -63,7 +63,7 @@ def _share_steps(sch, nest, scope, threads):
     if not outer:
         bind_one(sch, nest)
         return
-    _bind_blocks(sch, outer)
+    bind_blocks(sch, outer)
     whole = sch.get(nest[0])
     own = [b for inner in collect(whole, Block) for b in inner.alloc_buffers]
     stages = [b for b in collect(whole.body, Block) if not collect(b.body, Block)]
@@ -81,7 +81,7 @@ def _share_steps(sch, nest, scope, threads):
         _share_stage(sch, sch.get_block(stage.name_hint), min(max(most, LEAST_THREADS), threads))
 
 
-def _bind_blocks(sch, loops):
+def bind_blocks(sch, loops):
     """The loops around all steps as blocks of threads."""
     if all(isinstance(sch.get(loop).extent, IntImm) for loop in loops):
         loops = [sch.fuse(*loops)] if len(loops) > 1 else loops

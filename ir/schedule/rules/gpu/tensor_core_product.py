@@ -28,7 +28,7 @@ from ....arith import Analyzer
 from ....expr import Call, Cast, IntImm, Range, Var, cast, const, substitute
 from ....node import collect
 from ....tir.buffer import row_major_strides
-from ....tir.hints import ASYNC_STAGES, ORDER, STAGES, UNROLL
+from ....tir.hints import ASYNC_STAGES, ORDER, RING, STAGES, UNROLL
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
@@ -133,9 +133,14 @@ def _tile(sch, product, epilogue, tile, multiply):
     *_, m, n, turns, k = sch.get_loops(product)
     sch.reorder(turns, m, n, k)
     for copy, by_terms in zip(copies, along):
-        _share(sch, copy, turns, by_terms, tile)
+        _near(sch, copy, turns, by_terms)
+        if not tile.beside:
+            _share(sch, copy, by_terms, tile)
     _back(sch, product, epilogue, strip, tile)
     multiply(sch, product, copies, turns, along, tile, dtype)
+    if tile.beside:
+        sch.annotate(turns, RING, tile.stages)
+        return
     sch.annotate(turns, STAGES, [0, 0, tile.stages - 1 - tile.lag])
     sch.annotate(turns, ORDER, [0, 1, 2])
     sch.annotate(turns, ASYNC_STAGES, [0])
@@ -197,14 +202,18 @@ def _result(sch, form, found, every, epilogue, tile):
     return warps, strip
 
 
-def _share(sch, copy, turns, by_terms, tile):
-    """Copy the part of an operand that a turn needs to shared memory, by all threads, up to 16 bytes at a time where
-    these lie in a row: by_terms, along the terms."""
-    size, across_first = _chunk(sch.get(copy), by_terms)
+def _near(sch, copy, turns, by_terms):
+    """Copy the part of an operand that a turn needs to shared memory, in rows along the terms where it comes so."""
     if by_terms:
         sch.transform_layout(copy, ("write", 0), lambda *i: (*i[:-2], i[-1], i[-2]))
     sch.set_scope(copy, 0, "shared")
     sch.compute_at(copy, turns, preserve_unit_loops=True)
+
+
+def _share(sch, copy, by_terms, tile):
+    """Let all threads do a copy to shared memory, up to 16 bytes at a time where these lie in a row: by_terms, along
+    the terms."""
+    size, across_first = _chunk(sch.get(copy), by_terms)
     k, points = sch.get_loops(copy)[-2:]
     across, along = (points, k) if by_terms else (k, points)
     chunks, chunk = sch.split(along, [None, size])

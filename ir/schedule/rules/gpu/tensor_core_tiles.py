@@ -18,7 +18,8 @@ PAD = 8             # elements between rows of shared memory, so that eight neig
 class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
     are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
-    about. group: warps that read operands together. products: multiply-adds in a cycle."""
+    about. group: warps that read operands together. products: multiply-adds in a cycle. beside: warps that copy, and do
+    nothing else, by tensor maps (TMA); 0 where all threads copy."""
 
     rows: int
     columns: int
@@ -30,10 +31,11 @@ class MmaTile:
     lag: int = 0
     group: int = 1
     products: float = PRODUCTS
+    beside: int = 0
 
     @property
     def name(self):
-        return f"{self.rows}x{self.columns}x{self.depth}"
+        return f"{self.rows}x{self.columns}x{self.depth}{' by TMA' if self.beside else ''}"
 
     @property
     def warps(self):
@@ -41,7 +43,7 @@ class MmaTile:
 
     @property
     def threads(self):
-        return 32 * self.warps
+        return 32 * (self.warps + self.beside)
 
     @property
     def fragments_down(self):
@@ -74,8 +76,10 @@ TILES = (
 )
 
 # Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
-WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, 1, 4, 2 * PRODUCTS)
-                        for rows, columns, stages, registers in (
+# Each with a warp beside that copies, where tensor maps can say what, or with copies by all threads. A stage of the ring
+# of such a warp is free a turn earlier, and its copies cost the others no instruction.
+WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, 1 - beside, 4, 2 * PRODUCTS,
+                                beside) for beside in (1, 0) for rows, columns, stages, registers in (
     (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
     (64, 32, 4, 64)))
 

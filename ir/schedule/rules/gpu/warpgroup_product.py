@@ -7,27 +7,44 @@ host nor alignments of rows have a say in it.
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
-from ....node import collect
+from ....expr import IntImm, is_const_int
+from ....node import collect, structural_equal
 from ....tir.hints import LAG, SWIZZLE
+from ....tir.lanes import weak_alignments
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
 from ...plan import Match
-from ..blocks import SYMBOLIC
+from ..blocks import SYMBOLIC, static_extent
 from .contractions import matched
-from .tensor_core_product import TensorCoreProduct, applied, fits
+from .tensor_core_product import TensorCoreProduct, applied, by_name, fits
 from .tensor_core_tiles import FRAGMENT, WARPGROUP_TILES
+
+CHUNK = 16  # bytes of which rows that a tensor map describes are a multiple
 
 
 @dataclass(frozen=True)
 class WarpgroupProduct(TensorCoreProduct):
-    """As TensorCoreProduct."""
+    """As TensorCoreProduct. mapped: whether tensor maps can say what copies of both operands read."""
 
     rule = "warpgroup_product"
     tiles = WARPGROUP_TILES
+    mapped: bool = False
+
+    def candidates(self, target):
+        for plan in super().candidates(target):
+            tile = by_name(self.tiles, plan.algorithm)
+            if not tile.beside or self.mapped and self.ends_with(tile, plan.parts):
+                yield plan
+
+    def ends_with(self, tile, parts):
+        """Whether the matrices end where products of a batch, or parts of sums, do, or tiles fit these."""
+        return (parts == 1 or self.depth // parts % tile.depth == 0) and (
+            self.batch == 1 or not (self.rows % tile.rows or self.columns % tile.columns))
 
 
 def warpgroup_product(sch, target):
@@ -38,7 +55,8 @@ def warpgroup_product(sch, target):
     anchor, epilogue, facts = found
     if facts["rows"] < 64 and facts["rows"] != SYMBOLIC:
         return None  # of 64 rows at once most would be for nothing
-    return Match(WarpgroupProduct(**facts), partial(applied, sch, anchor, epilogue, WARPGROUP_TILES, _multiply))
+    mapped = _mapped(sch, sch.get(sch.get_block(anchor)), epilogue)
+    return Match(WarpgroupProduct(**facts, mapped=mapped), partial(applied, sch, anchor, epilogue, WARPGROUP_TILES, _multiply))
 
 
 def _along_terms(block):
@@ -48,6 +66,34 @@ def _along_terms(block):
     last, points = form.depth[-1].var, {axis.var for axis in (*form.rows, *form.columns)}
     return all(len(found) == 1 and uses(found[0].indices[-1], {last}) and not uses(found[0].indices[-1], points)
                for found in loads)
+
+
+def _mapped(sch, block, epilogue):
+    """Whether both operands of a product are matrices that copies by tensor maps may read: as they are, row after row,
+    rows on multiples of 16 bytes; read by nothing else, since a kernel gets the map in place of the matrix."""
+    form, _ = contraction_form(block)
+    symbolic = [loop for loop in sch.get_loops(epilogue) if static_extent(sch, loop) == SYMBOLIC]
+    batch_is_static = all(axis.is_static for axis in form.batch)
+    read = Counter(load.buffer for load in collect(sch.func.body, BufferLoad))
+    return len(symbolic) <= 1 and batch_is_static and all(
+        _is_matrix(factor, form, getattr(form, side), read, weak_alignments(sch.func))
+        for factor, side in ((form.left, "rows"), (form.right, "columns")))
+
+
+def _is_matrix(factor, form, points, read, weak):
+    load = factor.value
+    if not isinstance(load, BufferLoad) or read[load.buffer] > 1:
+        return False
+    terms = [axis.var for axis in form.depth if not is_const_int(axis.extent, 1)]
+    *outer, last = load.indices
+    *shape, width = load.buffer.shape
+    outer = [(i, n) for i, n in zip(outer, shape) if not is_const_int(n, 1)]
+    axes = [a for a in (*form.batch, *points) if not is_const_int(a.extent, 1) and uses(load.indices, {a.var})]
+    many = len(outer) > 1 and not all(isinstance(n, IntImm) for _, n in outer)
+    return [last] == terms and not many and isinstance(width, IntImm) and (
+        width.value * load.dtype.bytes % CHUNK == 0 and weak.get(load.buffer.data, CHUNK) % CHUNK == 0) and (
+        len(outer) == len(axes) and all(i is a.var and not a.part and structural_equal(a.extent, n)
+                                        for (i, n), a in zip(outer, axes)))
 
 
 def _multiply(sch, product, copies, turns, along, tile, dtype):
@@ -62,4 +108,5 @@ def _multiply(sch, product, copies, turns, along, tile, dtype):
     sch.tensorize(down, "wmma_fill_16x16x16_f32")
     short = {"float16": "f16", "bfloat16": "bf16"}[dtype]
     sch.tensorize(rows, f"wgmma_64x{tile.columns}x64_{short}_f32_lag")
-    sch.annotate(turns, LAG, 1)  # the next products wait in a queue while these run
+    if not tile.beside:
+        sch.annotate(turns, LAG, 1)  # the next products wait in a queue while these run

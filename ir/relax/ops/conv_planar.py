@@ -1,0 +1,115 @@
+"""nn.conv2d of plain images of bytes, as processors without vectors compute it: packed weights, and the stages.
+
+| kernel_layout | weights                                 | of                                                    |
+|---------------|-----------------------------------------|-------------------------------------------------------|
+| OH3w2o4k      | [OB, KH, ceil(3 I / 4), 2] of words     | four terms of a row of the kernel, of 3 columns       |
+| OH3w2o        | [OB, KH, 3 I, 2] of bytes               | a term of a row of the kernel                         |
+
+Activations are NCHW, inputs are padded before. The stage conv2d_rows copies what a tile of points reads: the channels of
+a point lie in a row there, and so do the points of a row, all terms that a row of the kernel meets. So many output
+channels as the layout says, 2 here, are side by side: OB blocks of them, zero beyond the true ones, of which
+out_channels tells. Words are multiplied by an attribute `arithmetic` of relax/arithmetic/dot_product.py.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ... import te
+from ...dtype import DataType
+from ...expr import const, is_const_int
+from ...tir import intrin
+from ...tir.intrinsics import DOTS
+from ..arithmetic.dot_product import WORD, word
+from ..expr import TensorStructInfo
+from .common import fail, need_rank, same_dim, shape_text, te_shape
+from .layout import blocks_of
+from .window import check_window_attrs, output_sizes
+
+ROWS, SUMS = "conv2d_rows", "conv2d_of_rows"  # stages
+BYTES = frozenset(dtype for dtypes in DOTS.values() for dtype in dtypes)
+_LAYOUT = re.compile(r"OH(\d+)w(\d+)o(4k)?$")
+
+
+def form_of(attrs):
+    """(columns of the kernel, output channels side by side, whether weights are words) of a call's attributes; None for
+    other layouts."""
+    layout = _LAYOUT.match(attrs["kernel_layout"])
+    return layout and (int(layout[1]), int(layout[2]), layout[3] is not None)
+
+
+def pack(w, lanes, words):
+    """[O, I, KH, KW] of bytes -> [OB, KH, KW * I, lanes], or [OB, KH, ceil(KW * I / 4), lanes] of words."""
+    outputs, inputs, *kernel = w.shape
+    w = np.pad(w, ((0, -outputs % lanes), (0, 0), (0, 0), (0, 0)))
+    w = w.reshape(-1, lanes, inputs, *kernel).transpose(0, 3, 4, 2, 1).reshape(-1, kernel[0], kernel[1] * inputs, lanes)
+    if not words:
+        return np.ascontiguousarray(w)
+    w = np.pad(w, ((0, 0), (0, 0), (0, -w.shape[2] % WORD), (0, 0)))
+    w = w.reshape(*w.shape[:2], -1, WORD, lanes).swapaxes(-1, -2)
+    return np.ascontiguousarray(w).view("<i4")[..., 0].astype(np.int32)
+
+
+def unpack(w, channels, inputs, columns, dtype=None):
+    """The inverse of pack, of so many channels; dtype: of the bytes of words, None where there are none."""
+    if dtype is not None:
+        w = w.astype("<i4")[..., None].view(np.dtype(dtype)).swapaxes(-1, -2)
+        w = w.reshape(*w.shape[:2], -1, w.shape[-1])
+    w = w[:, :, :columns * inputs].reshape(*w.shape[:2], columns, inputs, -1)
+    return w.transpose(0, 4, 3, 1, 2).reshape(-1, inputs, w.shape[1], columns)[:channels]
+
+
+def infer(call):
+    columns, lanes, words = form_of(call.attrs)
+    x, w = need_rank(call, 0, 4), need_rank(call, 1, 4)
+    channels, layout = call.attrs["out_channels"], call.attrs["kernel_layout"]
+    check_window_attrs(call, 2)
+    if (call.attrs["data_layout"], call.attrs["out_layout"] or "NCHW", call.attrs["groups"]) != ("NCHW", "NCHW", 1):
+        fail(call, f"kernel_layout {layout!r} is for one group and plain images")
+    if any(call.attrs["padding"]) or tuple(call.attrs["dilation"]) != (1, 1):
+        fail(call, f"kernel_layout {layout!r} is for windows without padding and dilation")
+    if not all(map(is_const_int, (*x.shape[1:], *w.shape))):
+        fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must have static dimensions")
+    terms = columns * x.shape[1].value
+    expected = (blocks_of(channels or 1, lanes), w.shape[1], -(-terms // WORD) if words else terms, lanes)
+    if channels is None or not all(map(same_dim, w.shape, expected)):
+        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of input {shape_text(x)} as "
+                   f"kernel_layout {layout!r} has them")
+    left, right = (DOTS[call.attrs["arithmetic"]][0], "int32") if words else (x.dtype, w.dtype)
+    if x.dtype != left or w.dtype != right or x.dtype not in BYTES or not words and w.dtype not in BYTES:
+        fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must be of bytes, and of words as kernel_layout "
+                   f"{layout!r} has them, not {x.dtype} and {w.dtype}")
+    sizes = output_sizes(call, x.shape[2:], (w.shape[1].value, columns))
+    return TensorStructInfo((x.shape[0], channels, *sizes), DataType("int32"))
+
+
+def lower(x, w, attrs, out):
+    columns, lanes, words = form_of(attrs)
+    shape, (down, along) = te_shape(out), attrs["strides"]
+    inputs, width = int(x.shape[1]), int(x.shape[3])
+    more = -(-(-columns * inputs % WORD) // inputs) if words else 0  # points that the last word of a row reads besides
+    kh, k = te.reduce_axis((0, int(w.shape[1])), "kh"), te.reduce_axis((0, int(w.shape[2])), "k")
+
+    def term(n, y, f):
+        value = x[n, f % inputs, y, f // inputs]
+        return value if not more else intrin.if_then_else(f < width * inputs, value, const(0, x.dtype))
+
+    rows = te.compute((x.shape[0], x.shape[2], (width + more) * inputs), term, name=ROWS)
+
+    def element(n, oo, y, x_, oi):
+        row, first, weight = y * down + kh.var, x_ * (along * inputs), w[oo, kh.var, k.var, oi]
+        if words:
+            own = word(lambda at: rows[n, row, first + at], k.var)
+            return te.sum(getattr(intrin, attrs["arithmetic"])(own, weight, 0), [kh, k])
+        return te.sum(rows[n, row, first + k.var].astype("int32") * weight.astype("int32"), [kh, k])
+
+    sums = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=SUMS)
+    return te.compute(shape, lambda n, c, y, x_: sums[n, c // lanes, y, x_, c % lanes], name="conv2d")
+
+
+def evaluate(plain, x, w, attrs):
+    """The reference, by that of the plain form."""
+    columns, _, words = form_of(attrs)
+    w = unpack(w, attrs["out_channels"], x.shape[1], columns, DOTS[attrs["arithmetic"]][1] if words else None)
+    return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})

@@ -1,0 +1,174 @@
+"""CanonicalizeBindings: no name for what has one already, no items of known tuples, no casts that change nothing."""
+from __future__ import annotations
+
+from ..expr import IntImm, PrimExpr, Var, free_vars, substitute
+from ..node import Mutator, collect
+from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo, RelaxTuple,
+                          RelaxVar, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
+from ..relax.infos import dims_told, same_info
+from ..relax.ops.common import simplify
+from .graph import Substitute
+
+
+def canonicalize_bindings(func):
+    """A function in which
+
+    - a variable bound to another, to a constant or to an item of a tuple whose fields are known is replaced by that;
+    - a MatchCast to what is known already is a binding; symbolic dimensions whose value a MatchCast tells are replaced
+      (ValueError where two tell different ones);
+    - variables of dataflow blocks that nothing outside uses are DataflowVars, and blocks hold bindings.
+    """
+    func = _with_known_dims(func)
+    return _Canonicalize().visit(func)
+
+
+# ---------------------------------------------------------------- symbolic dimensions
+
+def _with_known_dims(func):
+    """The function with the dimensions replaced that MatchCasts outside of branches tell."""
+    defined = {id(v) for v in free_vars([p.struct_info for p in func.params])}
+    known, told = {}, []
+    for block in func.body.blocks:
+        for b in block.bindings:
+            if isinstance(b, MatchCast):
+                told += dims_told(b.var.struct_info, b.value.struct_info)
+    for dim, value in told:
+        value = substitute(value, known)
+        if not isinstance(dim, Var) or id(dim) in defined:
+            continue
+        if dim in known:
+            if isinstance(known[dim], IntImm) and isinstance(value, IntImm) and known[dim].value != value.value:
+                raise ValueError(f"MatchCast statements must be consistent: {dim.name} is {known[dim]} by one and "
+                                 f"{value} by another")
+        elif not any(v is dim for v in free_vars(value)):
+            known[dim] = value
+    return with_dims(func, known) if known else func
+
+
+def with_dims(root, dims):
+    """`root` with dimensions replaced, dims: {Var: expression}, also in the struct info of its variables."""
+    return _Dims(dims).visit(root)
+
+
+class _Dims(Mutator):
+    def __init__(self, dims):
+        self.dims, self.made = dims, {}
+
+    def _variable(self, var):
+        if id(var) not in self.made:
+            info = self.visit(var.struct_info)
+            self.made[id(var)] = var if info is var.struct_info else var.replace(struct_info=info)
+        return self.made[id(var)]
+
+    visit_RelaxVar = visit_DataflowVar = _variable
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_Var(self, var):
+        return self.dims.get(var, var)
+
+    def generic_visit(self, n):
+        new = super().generic_visit(n)
+        return _folded(new) if new is not n else n
+
+
+def _folded(e):
+    """Sums and products of numbers as numbers."""
+    return simplify(e) if isinstance(e, PrimExpr) else e
+
+
+# ---------------------------------------------------------------- bindings
+
+class _Canonicalize(Mutator):
+    def __init__(self):
+        self.env = {}  # id of a variable -> what takes its place
+        self.tuples = {}  # id of a variable -> the tuple that it is
+
+    def visit_Function(self, func):
+        return func.replace(body=self.visit_SeqExpr(func.body))
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_SeqExpr(self, seq):
+        used = _used_outside(seq)
+        blocks = [self._block(block, used.get(id(block), ())) for block in seq.blocks]
+        blocks = tuple(b for b in blocks if b.bindings)
+        body = self._value(seq.body)
+        if blocks == seq.blocks and body is seq.body:
+            return seq
+        return seq.replace(blocks=blocks, body=body)
+
+    def _block(self, block, outside):
+        """outside: ids of the block's variables that are used after it."""
+        flow, kept = isinstance(block, DataflowBlock), []
+        if flow:
+            self._name_by_outputs(block, outside)
+        for b in block.bindings:
+            value, var = self._value(b.value), self.env.get(id(b.var), b.var)
+            if isinstance(b, MatchCast) and not same_info(value.struct_info, b.var.struct_info):
+                kept.append(b if value is b.value and var is b.var else b.replace(var=var, value=value))
+                continue
+            leaf = isinstance(value, (RelaxVar, DataflowVar, Constant))
+            if value is var:  # the output, already named where it is computed
+                continue
+            if leaf and not (isinstance(value, Constant) and id(b.var) in outside) and self._may_replace(
+                    b.var, value, outside):
+                self.env[id(b.var)] = value
+                continue
+            if flow and type(var) is RelaxVar and id(b.var) not in outside and var is b.var:
+                self.env[id(b.var)] = var = DataflowVar(var.name, var.struct_info, var.origin)
+            if isinstance(value, RelaxTuple):
+                self.tuples[id(var)] = value
+            same = value is b.value and var is b.var and isinstance(b, VarBinding)
+            kept.append(b if same else VarBinding(var, value))
+        kept = tuple(kept)
+        return block if kept == block.bindings else block.replace(bindings=kept)
+
+    def _name_by_outputs(self, block, outside):
+        """Where an output is another name of a variable of the block, that variable is called so where it is bound."""
+        here, alias = {id(b.var) for b in block.bindings}, {}
+        for b in block.bindings:
+            source = b.value
+            while id(source) in alias:
+                source = alias[id(source)]
+            if isinstance(source, (RelaxVar, DataflowVar)) and isinstance(b, VarBinding):
+                alias[id(b.var)] = source
+                if id(b.var) in outside and isinstance(source, DataflowVar) and id(source) in here and id(
+                        source) not in self.env and same_info(source.struct_info, b.var.struct_info):
+                    self.env[id(source)] = b.var
+
+    def _may_replace(self, var, value, outside):
+        """A DataflowVar may not be used outside of its block; what a variable is declared to be stays."""
+        return same_info(var.struct_info, value.struct_info) and not (
+            isinstance(value, DataflowVar) and id(var) in outside)
+
+    def _value(self, value):
+        if isinstance(value, (If, Function)):
+            return self.visit(value) if isinstance(value, Function) else value.replace(
+                cond=self._value(value.cond), true_branch=self.visit(value.true_branch),
+                false_branch=self.visit(value.false_branch))
+        value = Substitute(self.env).visit(value)
+        if isinstance(value, TupleGetItem):
+            known = self._tuple(value.tuple_value)
+            return self._value(known.fields[value.index]) if known is not None else value
+        return value
+
+    def _tuple(self, value):
+        return value if isinstance(value, RelaxTuple) else self.tuples.get(id(value))
+
+
+def _used_outside(seq):
+    """{id(block): ids of its variables that other blocks or the result use}."""
+    users = [(id(block), {id(v) for b in block.bindings for v in collect(b.value, (RelaxVar, DataflowVar))})
+             for block in seq.blocks]
+    users.append((None, {id(v) for v in collect(seq.body, (RelaxVar, DataflowVar))}))
+    found = {}
+    for block in seq.blocks:
+        others = set().union(*(ids for owner, ids in users if owner != id(block)))
+        found[id(block)] = {id(b.var) for b in block.bindings} & others
+    return found
+
+
+__all__ = ["canonicalize_bindings", "with_dims"]

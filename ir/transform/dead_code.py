@@ -1,0 +1,68 @@
+"""DeadCodeElimination: bindings that nothing uses, then functions that nothing reaches, are left out."""
+from __future__ import annotations
+
+from ..module import GlobalVar, IRModule
+from ..node import Mutator, children, collect
+from ..relax.expr import DataflowVar, Function, MatchCast, RelaxVar
+
+IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call_inplace_packed"})
+_VARS = (RelaxVar, DataflowVar)
+
+
+def is_impure(value):
+    """Whether a value, or one inside it, is a call that may have side effects."""
+    return getattr(value, "op", None) in IMPURE or any(map(is_impure, children(value)))
+
+
+def dead_code_elimination(mod, entry_functions=()):
+    """A module without what its entry functions do not need. Entries are `entry_functions` (names), every function
+    with a global_symbol and, where there is none of either, main."""
+    entries = [getattr(name, "name_hint", name) for name in entry_functions or ()]
+    for name in entries:
+        mod[name]  # raises when there is none
+    entries += [n for n, f in mod.functions.items() if n not in entries and "global_symbol" in f.attrs]
+    mod = remove_all_unused(_reachable(mod, entries or ["main"]))
+    return _reachable(mod, entries or ["main"])
+
+
+def _reachable(mod, entries):
+    reached, waiting = set(), [n for n in entries if n in mod]
+    if not waiting:
+        return mod
+    while waiting:
+        name = waiting.pop()
+        if name in mod and name not in reached:
+            reached.add(name)
+            waiting += [gv.name for gv in collect(mod[name], GlobalVar)]
+    return mod.with_functions({n: f for n, f in mod.functions.items() if n in reached})
+
+
+def remove_all_unused(func):
+    """A function, or a module's functions, without bindings that nothing uses. Calls that may have side effects and
+    checks (MatchCast) stay, and with them what they use."""
+    if isinstance(func, IRModule):
+        return func.with_functions({n: remove_all_unused(f) if isinstance(f, Function) else f
+                                    for n, f in func.functions.items()})
+    return _RemoveUnused().visit(func)
+
+
+class _RemoveUnused(Mutator):
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_SeqExpr(self, seq):
+        used, blocks = {id(v) for v in collect(seq.body, _VARS)}, []
+        for block in reversed(seq.blocks):
+            kept = []
+            for b in reversed(block.bindings):
+                if id(b.var) in used or isinstance(b, MatchCast) or is_impure(b.value):
+                    b = b.replace(value=self.visit(b.value))
+                    used.update(map(id, collect(b.value, _VARS)))
+                    kept.append(b)
+            if kept:
+                blocks.append(block.replace(bindings=tuple(reversed(kept))))
+        blocks.reverse()
+        same = len(blocks) == len(seq.blocks) and all(
+            len(a.bindings) == len(b.bindings) and all(x is y for x, y in zip(a.bindings, b.bindings))
+            for a, b in zip(blocks, seq.blocks))
+        return seq if same else seq.replace(blocks=tuple(blocks))

@@ -1,0 +1,130 @@
+"""InlinePrivateFunctions: calls of graph functions of the module become what these do."""
+from __future__ import annotations
+
+from ..module import GlobalVar
+from ..names import Names, unique_name
+from ..node import Mutator, collect
+from ..op import OPS
+from ..relax.block_builder import call_op
+from ..relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr, VarBinding)
+from ..relax.infos import call_dims
+from .canonicalize_bindings import with_dims
+
+KEPT = ("primitive", "Primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own
+
+
+def inline_private_functions(mod):
+    """A module in which graph functions without a global_symbol, other than main, are inlined where they are called,
+    and left out. Those that call themselves, directly or not, and kernels stay."""
+    private = {n for n, f in mod.functions.items()
+               if n != "main" and "global_symbol" not in f.attrs and _may_be_inlined(mod, n)}
+    called = {gv.name for f in mod.functions.values() for gv in collect(f, GlobalVar)}
+    mod = mod.with_functions({n: inline_calls(mod, n, private) for n in mod.functions})
+    return mod.with_functions({n: f for n, f in mod.functions.items() if n not in private or n not in called})
+
+
+def inline_calls(mod, name, names=None):
+    """The function `name` of a module with calls of graph functions inlined: of all that may be, or of `names`."""
+    func = mod[name]
+    return _Inline(mod, names, func).visit(func) if isinstance(func, Function) else func
+
+
+def _may_be_inlined(mod, name):
+    func = mod.functions.get(name)
+    return isinstance(func, Function) and not any(func.attrs.get(k) for k in KEPT) and not _calls_itself(mod, name)
+
+
+def _calls_itself(mod, name):
+    seen, waiting = set(), [name]
+    while waiting:
+        for gv in collect(mod.functions.get(waiting.pop(), ()), GlobalVar):
+            if gv.name == name:
+                return True
+            if gv.name not in seen and gv.name in mod:
+                seen.add(gv.name)
+                waiting.append(gv.name)
+    return False
+
+
+class _Inline(Mutator):
+    def __init__(self, mod, names, func):
+        self.mod, self.allowed = mod, names
+        self.names = Names(v.name for v in collect(func, (RelaxVar, DataflowVar)))
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_SeqExpr(self, seq):
+        blocks = [self._block(block) for block in seq.blocks]
+        return seq if all(map(lambda a, b: a is b, blocks, seq.blocks)) else seq.replace(blocks=tuple(blocks))
+
+    def _block(self, block):
+        bindings, kind = [], DataflowVar if isinstance(block, DataflowBlock) else RelaxVar
+        for b in block.bindings:
+            func = self._callee(b.value)
+            if func is None:
+                bindings.append(self.visit(b))
+                continue
+            body = self.visit(instance(func, b.value.args))
+            result, more = flattened(body, self.names, kind)
+            bindings += [*more, VarBinding(b.var, result)]
+        same = len(bindings) == len(block.bindings) and all(map(lambda a, b: a is b, bindings, block.bindings))
+        return block if same else block.replace(bindings=tuple(bindings))
+
+    def _callee(self, value):
+        name = value.attrs["gv"].name if isinstance(value, RelaxCall) and value.op == "call" else None
+        allowed = name is not None and (self.allowed is None or name in self.allowed)
+        return self.mod[name] if allowed and _may_be_inlined(self.mod, name) else None
+
+
+def instance(func, args):
+    """The body of a function for these arguments, its symbolic dimensions replaced, with variables of its own."""
+    params, body = with_dims((func.params, func.body), call_dims(func, [a.struct_info for a in args]))
+    return _Instance(dict(zip(map(id, params), args))).visit(body)
+
+
+def flattened(seq, names, kind):
+    """(the result of a sequence, its bindings under names that are free; kind: DataflowVar or RelaxVar)."""
+    renamed, bindings = _Instance({}, names, kind), []
+    for block in renamed.visit(seq).blocks:
+        bindings += block.bindings
+    return renamed.visit(seq.body), bindings
+
+
+class _Instance(Mutator):
+    """Parameters replaced by arguments, other variables by new ones, calls inferred anew where arguments changed.
+    names, kind: the names that are taken and the kind of variable for those of the outermost sequence."""
+
+    def __init__(self, env, names=None, kind=None):
+        self.env, self.names, self.kind = env, names, kind
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_SeqExpr(self, seq):
+        kind, self.kind = self.kind, None  # of branches inside: their own
+        blocks = []
+        for block in seq.blocks:
+            bindings = []
+            for b in block.bindings:
+                value = self.visit(b.value)
+                info = b.var.struct_info if isinstance(b, MatchCast) else value.struct_info or b.var.struct_info
+                name = b.var.name if self.names is None else unique_name(b.var.name, self.names)
+                self.env[id(b.var)] = var = (kind or type(b.var))(name, info, b.var.origin)
+                bindings.append(b.replace(var=var, value=value))
+            blocks.append(block.replace(bindings=tuple(bindings)))
+        return SeqExpr(tuple(blocks), self.visit(seq.body))
+
+    def _variable(self, var):
+        return self.env.get(id(var), var)
+
+    visit_RelaxVar = visit_DataflowVar = _variable
+
+    def visit_RelaxCall(self, call):
+        args = self.visit(call.args)
+        if args is call.args:
+            return call
+        return call_op(call.op, *args, **call.attrs) if call.op in OPS else call.replace(args=args)
+
+
+__all__ = ["flattened", "inline_calls", "inline_private_functions", "instance"]

@@ -1,0 +1,1 @@
+#define CMSIS_device_header "device.h"
