@@ -219,17 +219,6 @@ class TupleGetItem(RelaxExpr):
         return None if fields is None else fields[self.index]
 
 
-@node
-class ExternFunc(RelaxExpr):
-    """A foreign function as a value: what call_packed and call_dps_packed call by name."""
-
-    global_symbol: str
-
-    @property
-    def struct_info(self):
-        return ObjectStructInfo()
-
-
 class Attrs(dict):
     """A call's attributes: a dict that scripts also read as call.attrs.axis."""
 
@@ -250,7 +239,7 @@ class _GraphOp(Op):
 
 @node
 class ExternFunc(RelaxExpr):
-    """A foreign function by its name, as the callee of a call."""
+    """A foreign function as a value: what call_packed and call_dps_packed call by name, or the callee of a call."""
 
     global_symbol: str
     struct_info: StructInfo = node_field(ignore=True, default=None)
