@@ -64,10 +64,11 @@ class Namespace:
             return operands, attrs
         given = self._fit(name, args, kwargs)
         given.apply_defaults()
+        kinds = given.signature.parameters
         values = list(given.arguments.items())[1:]
         names = self.operands_of(name)
         flat = [(k, v) for key, value in values for k, v in (
-            value.items() if isinstance(value, dict) and key == "kwargs" else ((key, value),))]
+            value.items() if kinds[key].kind is inspect.Parameter.VAR_KEYWORD else ((key, value),))]
         return [v for k, v in flat if k in names], {k: v for k, v in flat if k not in names}
 
     def operands_of(self, name):

@@ -10,9 +10,11 @@ import inspect
 from .. import op as op_table
 from ..op import InferError
 from ..dtype import DataType
+from ..tir.index_map import IndexMap
 from .classic import Function, Namespace, dtype_of, plain, shape_of
 from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
-from .rules import RULES
+from .infos import same_info
+from .rules import RULES, WINDOWS
 from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
@@ -98,7 +100,12 @@ class GraphNamespace(Namespace):
 
     def bound(self, name, args, kwargs):
         if name not in self.runtime:
-            return super().bound(name, args, kwargs)
+            operands, attrs = super().bound(name, args, kwargs)
+            if callable(attrs.get("index_map")):  # a node, so that programs are saved
+                ndim = getattr(operands[0].struct_info, "ndim", -1)
+                attrs["index_map"] = IndexMap.from_func(attrs["index_map"], ndim if ndim >= 0 else None,
+                                                        index_dtype="int64")
+            return operands, attrs
         given = inspect.signature(self.runtime[name]).bind(*args, **kwargs)
         names, operands, attrs = self.operands_of(name), [], {}
         for k, v in given.arguments.items():
@@ -125,7 +132,7 @@ class GraphNamespace(Namespace):
                 whole = isinstance(made, RelaxCall) and (
                     name not in self.composites or made.op == name and _plain_call(made))
                 if whole:
-                    return _on_device(made, values)
+                    return _on_device(self._spelled(name, made, args, kwargs), values)
                 if name not in self.composites or getattr(self.composites[name], "inline", False):
                     return made
                 return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
@@ -141,6 +148,17 @@ class GraphNamespace(Namespace):
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
+
+    def _spelled(self, name, made, args, kwargs):
+        """A call of a window over symbolic dimensions, with these as TVM writes them; they are equal."""
+        rule, info = RULES.get(name) if name in WINDOWS else None, made.struct_info
+        if rule is None or info.static_shape is not None:
+            return made
+        try:
+            spelled = rule(*self._values(name, args, kwargs))
+        except InferError:
+            return made
+        return made.replace(struct_info=spelled) if same_info(spelled, info) else made
 
     def _values(self, name, args, kwargs):
         """(operands without those left out, attributes with their defaults, as Python's)"""

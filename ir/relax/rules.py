@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 
-from ..expr import FloorDiv, IntImm
-from ..node import collect
-from .classic import plain
-from ..tir.index_map import IndexMap
-from .composites_nn import each, pads
+from ..expr import Add, IntImm
+from ..node import Mutator
 from ..op import InferError
+from ..tir.index_map import IndexMap
+from .classic import plain
+from .composites_nn import each, pads
 from .expr import RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis, same_dim, shape_text, simplify)
+from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis,
+                         same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -68,9 +69,22 @@ def _check_rank(name, info, layout, what):
 
 
 def _quotient(value, divisor):
-    """floor(value / divisor) + 1"""
-    part = simplify(as_dim(value) // divisor) if divisor != 1 else simplify(as_dim(value))
-    return part + 1 if collect(part, FloorDiv) else simplify(part + 1)
+    """floor(value / divisor) + 1, as TVM writes it."""
+    value = _spelled(simplify(as_dim(value)))
+    if isinstance(value, IntImm) or divisor == 1:
+        return _spelled(simplify(value // divisor + 1))
+    return value // divisor + 1
+
+
+class _Differences(Mutator):
+    """a + -2 as a - 2."""
+
+    def visit_Add(self, e):
+        e = self.generic_visit(e)
+        return e.a - -e.b.value if isinstance(e, Add) and isinstance(e.b, IntImm) and e.b.value < 0 else e
+
+
+_spelled = _Differences().visit
 
 
 def _check_layout(name, layout, letters):
@@ -108,7 +122,7 @@ def conv(rank, transposed=False):
         for k, letter in enumerate(space):
             reach = (kernel[letter] - 1) * dilation[k]
             edges = padding[k] + padding[k + rank]
-            whole[letter] = simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1) if transposed else (
+            whole[letter] = _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else (
                 _quotient(data[letter] + edges - reach - 1, strides[k]))
         return _result(x, _laid_out(whole, out_layout), None, dtype)
     return rule
@@ -440,4 +454,5 @@ RULES = {
     "gather_nd": gather_nd, "scatter_elements": scatter("scatter_elements"), "scatter_nd": scatter("scatter_nd"),
     "one_hot": one_hot,
 }
-__all__ = ["RULES"]
+WINDOWS = tuple(name for name in RULES if name.startswith("nn."))
+__all__ = ["RULES", "WINDOWS"]

@@ -20,6 +20,10 @@ class StructInfo(Node):
     def __hash__(self):
         return structural_hash(self)
 
+    def is_base_of(self, derived):
+        """Whether every value of `derived` is one of this."""
+        return upper("is_base_of")(self, derived)
+
     def __str__(self):
         return upper("script")(self)
 

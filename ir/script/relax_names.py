@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from ..module import GlobalVar
 from ..relax import control, expr, op
@@ -20,6 +21,10 @@ class InfoSpec(S.Spec):
     args: tuple = ()
     kwargs: dict = None
     place = "an annotation, or struct info in a call"
+
+    def as_struct_info(self, dict_globals=None):
+        """struct_info, as TVM names it."""
+        return self.struct_info()
 
     def struct_info(self):
         """The StructInfo outside a script, where dimensions are expressions and none is quoted."""
@@ -104,6 +109,7 @@ ROWS = {
     "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }
+ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec)  # where scripts look up what R.Tensor makes
 R = Namespace("R", ROWS, _operator)
 
 __all__ = ["Globals", "R", "ROWS"]

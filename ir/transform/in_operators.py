@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from ..names import Names, unique_name
 from ..node import Mutator, collect
 from ..op import OPS, InferError
-from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem,
-                          VarBinding)
+from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr,
+                          TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
 from ..relax.infos import same_info
 from ..upper import upper
 
@@ -27,6 +27,26 @@ def in_operators(mod):
     functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and (_has_equal_names(f) or any(map(
         is_classic, collect(f.body, RelaxCall)))) else f for name, f in mod.functions.items()}
     return mod.with_functions(functions) if any(functions[n] is not f for n, f in mod.functions.items()) else mod
+
+
+def require_known(mod):
+    """The module, in whose graphs every operator's result has a known shape and dtype. InferError names the first that
+    has none, and calls that no operator computes."""
+    for func in mod.functions.values():
+        for b in collect(func, VarBinding) if isinstance(func, Function) else ():
+            call = b.value
+            if not isinstance(call, RelaxCall) or not isinstance(call.op, str):
+                continue
+            if is_classic(call) or call.op in OPS and not _is_known(call.struct_info):
+                raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its shape "
+                                 "and dtype must be known; give those of the parameters, or use match_cast")
+    return mod
+
+
+def _is_known(info):
+    if isinstance(info, TupleStructInfo):
+        return all(map(_is_known, info.fields))
+    return not isinstance(info, TensorStructInfo) or isinstance(info.shape, tuple) and info.dtype != "void"
 
 
 def _has_equal_names(func):
@@ -113,4 +133,4 @@ class _Rewrite(Mutator):
         return made
 
 
-__all__ = ["in_operators", "is_classic"]
+__all__ = ["in_operators", "is_classic", "require_known"]

@@ -10,5 +10,7 @@ from ...ir.relax.expr import as_struct_info
 
 
 def _update_struct_info(expr, struct_info):
-    """Give an expression its struct info."""
+    """Give an expression its struct info. A GlobalVar's is that of its function, in the module."""
+    if isinstance(expr, GlobalVar):
+        return
     object.__setattr__(expr, "struct_info", as_struct_info(struct_info))
