@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import IntImm, const, free_vars
+from ..expr import IntImm, PrimExpr, Var as PrimVar, const, free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
@@ -311,7 +311,8 @@ class BlockBuilder:
                             f"{result!r}")
         placeholders = [p for _, p in inputs.values()]
         infos = [TensorStructInfo(r.shape, r.dtype) for r in results]
-        dims = free_vars([t.shape for t in (*placeholders, *results)])
+        given = [v for v in _scalars((args, kwargs)) if isinstance(v, PrimVar)]
+        dims = list({id(v): v for v in (*free_vars([t.shape for t in (*placeholders, *results)]), *given)}.values())
         prim = create_prim_func([*placeholders, *results, *dims], attrs={"tir.noalias": True})
         prim = prim.replace(attrs={**prim.attrs, **(primfunc_attrs or {})})
         name = getattr(func, "name", None) or getattr(func, "__name__", "te_func")
@@ -349,6 +350,15 @@ def called_info(call, builder=None):
     if len(info.params) != len(call.args):
         raise InferError(f"the function takes {len(info.params)} arguments, got {len(call.args)}")
     return derived_info(info.params, info.ret, call.args)
+
+
+def _scalars(value):
+    """The variables of the expressions among the arguments of a tensor expression."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        return [v for item in value for v in _scalars(item)]
+    return free_vars(value) if isinstance(value, PrimExpr) else []
 
 
 def _te_dim(dim):

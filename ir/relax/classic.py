@@ -325,11 +325,13 @@ def _slice(ops, args, attrs):
     x, = args
     rank, begin, end = len(shape_of(x)), attrs["begin"], attrs["end"]
     axes = tuple(range(len(begin))) if attrs.get("axes") is None else tuple(attrs["axes"])
-    strides = attrs.get("strides") or (1,) * len(begin)
+    strides = (1,) * len(begin) if attrs.get("strides") is None else tuple(attrs["strides"])
     strides = strides * len(begin) if len(strides) == 1 else strides
     if not len(axes) == len(begin) == len(end) == len(strides):
         raise InferError(f"strided_slice: axes {axes}, begin {begin}, end {end} and strides {strides} must have one "
                          "length")
+    if len({a % rank if rank else a for a in axes}) < len(axes):
+        raise InferError(f"strided_slice: axes {axes} name one axis twice")
     if not all(v is None or isinstance(v, int) for v in (*begin, *end, *strides)):
         raise InferError("strided_slice: begin, end and strides must be numbers; symbolic ones are not supported")
     begins, ends = list(begin), list(end)

@@ -134,7 +134,7 @@ class GraphNamespace(Namespace):
                 if whole:
                     return _on_device(self._spelled(name, made, args, kwargs), values)
                 if name not in self.composites or getattr(self.composites[name], "inline", False):
-                    return made
+                    return _on_device(made, values) if isinstance(made, RelaxCall) else made
                 return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
             except InferError as error:
                 strict = error

@@ -244,6 +244,32 @@ def split(operands, attrs):
     return TupleStructInfo(tuple(_result(x, (*dims[:axis], as_dim(s), *dims[axis + 1:])) for s in sizes))
 
 
+def strided_slice(operands, attrs):
+    x, axes = info_of("strided_slice", operands[0]), attrs.get("axes")
+    begin, end = attrs["begin"], attrs["end"]
+    strides = (1,) * len(begin) if attrs.get("strides") is None else attrs["strides"]
+    axes = tuple(range(len(begin))) if axes is None else tuple(axes)
+    if not len(axes) == len(begin) == len(end) == len(strides):
+        fail("strided_slice", "axes, begin, end and strides must have one length")
+    if not axes:
+        return x.replace(vdevice=None)
+    if x.ndim >= 0:
+        axes = [normalize_axis("strided_slice", a, x.ndim) for a in axes]
+        if len(set(axes)) < len(axes):
+            fail("strided_slice", f"axes {axes} name one axis twice")
+    if x.dims is None:
+        return _result(x, None)
+    dims = list(x.dims)
+    for axis, first, last, step in zip(axes, begin, end, strides):
+        if all(isinstance(v, int) for v in (first, last, step)) and isinstance(dims[axis], IntImm):
+            dims[axis] = as_dim(len(range(*slice(first, last, step).indices(dims[axis].value))))
+        elif attrs.get("assume_inbound") and isinstance(step, int) and step > 0:
+            dims[axis] = simplify((last - first + (step - 1)) // step) if step > 1 else simplify(as_dim(last - first))
+        else:
+            return _result(x, None)
+    return _result(x, dims)
+
+
 def squeeze(operands, attrs):
     x, axis = info_of("squeeze", operands[0]), attrs.get("axis")
     dims = _dims(x)
@@ -449,7 +475,8 @@ RULES = {
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)}, **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},
-    "image.resize2d": resize2d, "split": split, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
+    "image.resize2d": resize2d, "split": split,
+    "strided_slice": strided_slice, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
     "collapse_sum_like": collapse_sum_like, "collapse_sum_to": collapse_sum_to, "gather_elements": gather_elements,
     "gather_nd": gather_nd, "scatter_elements": scatter("scatter_elements"), "scatter_nd": scatter("scatter_nd"),
     "one_hot": one_hot,
