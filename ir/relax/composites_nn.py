@@ -7,7 +7,7 @@ import re
 
 from ..op import InferError
 from .classic import dtype_of, plain, shape_of
-from .composites import along, operands
+from .composites import operands
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 

@@ -124,7 +124,8 @@ def _without_ellipsis(terms, tensors):
     """(the terms with letters for what "..." stands for, these letters)"""
     hidden = [len(shape_of(t)) - len(term) + 3 if "..." in term else 0 for term, t in zip(terms, tensors)]
     letters = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if not any(c in t for t in terms)][:max(hidden)]
-    return [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)], "".join(letters)
+    named = [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)]
+    return named, "".join(letters)
 
 
 def _diagonal(ops, x, term):
@@ -218,7 +219,7 @@ def masked_fill(ops, x, mask, value):
 
 @operands("prob uniform_sample sample_indices")
 def multinomial_from_uniform(ops, prob, uniform_sample, sample_indices=None, dtype="int64"):
-    """For each sample the class of its row of `prob` in whose part of the sum of probabilities it lies: (samples, 1)."""
+    """For each sample the class of its row of `prob` in whose part of the sum it lies: (samples, 1)."""
     if len(shape_of(prob)) != 2 or len(shape_of(uniform_sample)) != 2:
         raise InferError("multinomial_from_uniform: prob and uniform_sample must have 2 dimensions")
     sums = ops("cumsum", prob, 1)

@@ -1,5 +1,5 @@
-"""Graph IR nodes; struct info is in struct_info.py. Names are TVM Relax's; classes that TensorIR names too are RelaxVar, RelaxCall
-inside the package and Var, Call in `ingot.relax`."""
+"""Graph IR nodes; struct info is in struct_info.py. Names are TVM Relax's; classes that TensorIR names too are
+RelaxVar, RelaxCall inside the package and Var, Call in `ingot.relax`."""
 from __future__ import annotations
 
 import numpy as np

@@ -143,8 +143,8 @@ class GraphNamespace(Namespace):
                 inspect.signature(self.composites[name]).parameters):
             raise strict
         try:
-            info = infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape") if not rule else (
-                rule(*self._values(name, args, kwargs)))
+            info = rule(*self._values(name, args, kwargs)) if rule else infer_partial(
+                lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)

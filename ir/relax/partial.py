@@ -109,8 +109,8 @@ def infer_partial(make, args, kwargs, as_dims=False):
     """
     found = list({id(e): e for e in leaves((tuple(args), kwargs)) if is_partial(e)}.values())
     info = _infer(make, args, kwargs, found, as_dims, True)  # raises what known dimensions contradict
-    if as_dims or not any(isinstance(i, TensorStructInfo) and i.shape is not None and i.shape is not i.dims for e in found
-               for i in getattr(e.struct_info, "fields", (e.struct_info,))):
+    infos = [i for e in found for i in getattr(e.struct_info, "fields", (e.struct_info,))]
+    if as_dims or not any(isinstance(i, TensorStructInfo) and i.shape is not i.dims for i in infos):
         return info
     try:
         return _infer(make, args, kwargs, found, as_dims, False)

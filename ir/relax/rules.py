@@ -122,7 +122,8 @@ def conv(rank, transposed=False):
         for k, letter in enumerate(space):
             reach = (kernel[letter] - 1) * dilation[k]
             edges = padding[k] + padding[k + rank]
-            whole[letter] = _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else (
+            whole[letter] = (
+                _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
                 _quotient(data[letter] + edges - reach - 1, strides[k]))
         return _result(x, _laid_out(whole, out_layout), None, dtype)
     return rule
@@ -437,7 +438,7 @@ def ewise_fma(operands, attrs):
     dims = [_dims(i) for i in infos]
     if None not in dims:
         for own in dims[1:]:
-            if any(isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(dims[0], own)):
+            if any(map(_differ, dims[0], own)):
                 fail("ewise_fma", f"shapes differ: {', '.join(map(shape_text, dims))}")
         if all(all(map(same_dim, dims[0], own)) for own in dims[1:]):
             return TensorStructInfo(dims[0], dtype)
@@ -471,7 +472,8 @@ def repeat(operands, attrs):
 
 
 RULES = {
-    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten, "repeat": repeat,
+    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten,
+    "repeat": repeat,
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)}, **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},

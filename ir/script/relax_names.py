@@ -105,7 +105,8 @@ ROWS = {
     "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
-    "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
+    "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
+    "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }

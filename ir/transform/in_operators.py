@@ -22,8 +22,9 @@ def is_classic(call):
 
 
 def in_operators(mod):
-    """Requires: nothing. Ensures that variables have names of their own, and calls name operators of the table, with all of these' attributes; struct info
-    that becomes known by that is inferred again. What is still not known stays as it is."""
+    """Requires: nothing. Ensures that variables have names of their own, and calls name operators of the table, with
+    all of these' attributes; struct info that becomes known by that is inferred again. What is still not known stays as it
+    is."""
     functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and (_has_equal_names(f) or any(map(
         is_classic, collect(f.body, RelaxCall)))) else f for name, f in mod.functions.items()}
     return mod.with_functions(functions) if any(functions[n] is not f for n, f in mod.functions.items()) else mod
@@ -38,8 +39,8 @@ def require_known(mod):
             if not isinstance(call, RelaxCall) or not isinstance(call.op, str):
                 continue
             if is_classic(call) or call.op in OPS and not _is_known(call.struct_info):
-                raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its shape "
-                                 "and dtype must be known; give those of the parameters, or use match_cast")
+                raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its "
+                                 "shape and dtype must be known; give those of the parameters, or use match_cast")
     return mod
 
 

@@ -171,7 +171,7 @@ def test_functions_of_several_operators(build, arrays, expected):
 
 
 @pytest.mark.parametrize("build, error, message", [
-    (lambda: op.nn.conv2d(IMAGE, W, data_layout="NHCC"), InferError, "layout 'NHCC' of data must have the axes of NCHW"),
+    (lambda: op.nn.conv2d(IMAGE, W, data_layout="NHCC"), InferError, "layout 'NHCC' of data must have"),
     (lambda: op.nn.conv2d(IMAGE, W, stride=1), InferError, "nn.conv2d has no attribute stride; it has data, weight"),
     (lambda: op.nn.conv2d(IMAGE), TypeError, "nn.conv2d needs argument weight"),
     (lambda: op.nn.conv2d(IMAGE, W, strides=1, data=X), TypeError, "nn.conv2d got two values for argument data"),
@@ -182,7 +182,6 @@ def test_functions_of_several_operators(build, arrays, expected):
     (lambda: op.reshape(X, (4, -1)), InferError, r"105 elements do not divide into \(4, -1\)"),
     (lambda: op.split(X, 5), InferError, "axis 0 of extent 3 does not divide into 5 parts"),
     (lambda: op.strided_slice(X, [0], [0, 1], [2]), InferError, "must have one length"),
-    (lambda: op.strided_slice(X, [0], [Var("i", "int64")], [2]), InferError, "begin, end and strides must be numbers"),
     (lambda: op.nn.group_norm(IMAGE, var("g", 6), var("b", 6), 4), InferError,
      "num_groups=4 must divide the 6 channels"),
     (lambda: op.nn.group_norm(IMAGE, var("g", 6), var("b", 6), 3, 3), InferError, "num_groups=3 must divide the 8 channels"),
