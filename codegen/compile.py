@@ -29,6 +29,7 @@ from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.packed_calls import PACKED
 from ..ir.transform.pass_table import RELAX
+from ..ir.transform.in_operators import in_operators, require_known
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
@@ -182,7 +183,7 @@ def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
                           options.requantize, options.without)
-    return with_bodies(mod, Sequential(passes, name="Optimize"))
+    return with_bodies(require_known(in_operators(mod)), Sequential(passes, name="Optimize"))
 
 
 def _bounded(stage):
