@@ -17,6 +17,7 @@ EXIT_MISMATCH, EXIT_ERROR = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
+PACKAGES = ("zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack", "conan")
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 
 EXAMPLES = {
@@ -40,7 +41,9 @@ EXAMPLES = {
     "verify": """examples:
   ingot verify net.onnx
   ingot verify net.onnx --input data=image.npy --tolerance 1e-5
-  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU""",
+  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU
+  ingot verify net.onnx --target cortex-m4f --folder out          a folder for a board; when it runs there:
+  ingot verify net.onnx --target cortex-m4f --board /dev/ttyACM0""",
     "bench": """examples:
   ingot bench net.onnx
   OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
@@ -106,8 +109,10 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
-    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+    sub.add_argument("--package", choices=PACKAGES, help="the folder as others take it in: a zephyr module, an esp-idf "
                      "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+    sub.add_argument("--sbom", action="store_true", help="also write a bill of materials, NAME.spdx.json; --package "
+                     "does it anyway")
 
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
@@ -118,7 +123,12 @@ def build_parser():
     sub.add_argument("--tolerance", type=_positive(float), default=1e-4, metavar="X",
                      help="largest error, relative to a tensor's largest magnitude (default: %(default)g)")
 
+    sub.add_argument("--folder", metavar="DIR", help="write the network whose outputs are all tensors instead, for a "
+                     "board to run")
+    _add_board(sub)
+
     sub = command("bench", bench_command, "Measure how long a run takes.")
+    _add_board(sub)
     _add_inputs(sub)
     sub.add_argument("--repeat", type=_positive(int), default=20, metavar="N", help="timed runs (default: %(default)s)")
     sub.add_argument("--profile", action="store_true", help="time, work and roofline of every kernel")
@@ -149,9 +159,10 @@ def _add_options(sub):
                      "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
                      "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern", "stream"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: incbin, without a system array)")
+                     "program loads, memory of the caller's, or flash that a run reads by a function of the "
+                     "caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
@@ -179,6 +190,13 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    sub.add_argument("--weight-groups", type=_positive(int), default=1, metavar="N", help="divide embedded weights among N "
+                     "files, in the order of layers, so that a linker script can place each (default: 1)")
+    if sub.prog.endswith("inspect"):  # whose --memory is what it prints
+        sub.set_defaults(memories=None)
+    else:
+        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...", help="memories of a board that the arena is spread over, the "
+                     "fastest first: dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -194,6 +212,11 @@ def _add_options(sub):
 def _add_inputs(sub):
     sub.add_argument("--input", action="append", default=[], type=_input, metavar="NAME=FILE.npy",
                      help="an input; may be repeated")
+
+
+def _add_board(sub):
+    sub.add_argument("--board", "--serial", metavar="PORT", help="run the network on a board, which answers by Ingot's "
+                     "board protocol: /dev/ttyACM0, COM3@921600, tcp:HOST:PORT, or exec:COMMAND for a process")
 
 
 def _dim(text):
@@ -268,13 +291,11 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
-    from .codegen.package_forms import FORMS
-    if args.package is not None and args.package not in FORMS:
-        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file, package=args.package)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package,
+                                sbom=args.sbom)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     how = (f"{library.name}.c says how to build it" if args.single_file else
            f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")
@@ -300,9 +321,16 @@ def run_command(args, console):
 
 
 def verify_command(args, console):
-    from . import verify
+    from . import verified_folder, verify
+    if args.folder:
+        with _progress(f"casting {args.model}"):
+            folder = verified_folder(args.model, args.folder, **_options(args))
+        console.print(f"{folder}: the network whose outputs are all tensors; a board that runs it is verified by --board",
+                      highlight=False, markup=False, soft_wrap=True)
+        return 0
     with _progress(f"verifying {args.model}"):
-        report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, **_options(args))
+        report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, board=args.board,
+                        **_options(args))
     console.print(report.table(), report.summary(), sep="\n", highlight=False)
     return 0 if report.ok else EXIT_MISMATCH
 
@@ -315,8 +343,8 @@ def bench_command(args, console):
     from .runtime.shapes import inputs_by_name
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-    if is_emulated(library.model.target):
-        _print_count(library.model, console)
+    if args.board or is_emulated(library.model.target):
+        _print_count(library.model, args, console)
         return
     with _progress("building"):
         library.build()
@@ -337,17 +365,21 @@ def bench_command(args, console):
         _print_profile(profile, library, args.top, console)
 
 
-def _print_count(model, console):
-    """What each kernel call takes, of a network for a board that QEMU emulates, or for WebAssembly."""
+def _print_count(model, args, console):
+    """What each kernel call takes, of a network on a board or one that QEMU emulates, or of WebAssembly."""
     from .codegen.target import toolchain
+    from .runtime.board import BoardLibrary
     from .runtime.emulated import EmulatedLibrary
-    with EmulatedLibrary(model) as library, _progress(f"running under {toolchain(model.target).runner[0]}"):
+    where = args.board or toolchain(model.target).runner[0]
+    with (BoardLibrary(model, args.board, repeat=args.repeat) if args.board else EmulatedLibrary(model)) as library, \
+            _progress(f"running on {where}"):
         count = library.count()
     table = _table("kernel", f">{count.unit}", ">share")
     for name, amount in (*count.calls, ("all", count.total)):
         table.add_row(name.removeprefix(f"{model.name}_"), f"{amount:,}", f"{amount / count.total:.1%}")
     console.print(table)
-    each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
+    ms = f", {count.total / count.hz * 1e3:.3f} ms" if count.hz else ""
+    each = f"{ms}, {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ms
     console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False, soft_wrap=True)
 
 
@@ -411,7 +443,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories, "weight_groups": args.weight_groups,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

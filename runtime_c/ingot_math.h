@@ -17,6 +17,9 @@
 #if defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_SAT)
 #include <arm_acle.h>
 #endif
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+#endif
 
 INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
 INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
@@ -192,7 +195,9 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED(n, zero, least, most) ((least) < 0 ? __ssat(__qadd(n, zero), 8) : (int)__usat(__qadd(n, zero), 8))
+#define INGOT_SATURATED_SUM(n, least) /* __ssat of gcc's header is a macro that warns */                                   \
+    ((least) < 0 ? (int32_t)__builtin_arm_ssat(n, 8) : (int32_t)__builtin_arm_usat(n, 8))
+#define INGOT_SATURATED(n, zero, least, most) INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), least)
 #else
 #define INGOT_SATURATED(n, zero, least, most)                                                                          \
     ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
@@ -266,6 +271,60 @@ INGOT_PAIRS(u8, "u")
         return c;                                                                                                      \
     }
 #endif
+/* c and the products of 16 bytes of a and those of b. */
+#if defined(__ARM_FEATURE_MVE) && !defined(__ARM_BIG_ENDIAN)
+INGOT_INLINE int32_t ingot_dot_row_s8s8(const int8_t *a, const int8_t *b, int32_t c)
+{
+    return vmladavaq_s8(c, vld1q_s8(a), vld1q_s8(b));
+}
+INGOT_INLINE int32_t ingot_dot_row_u8u8(const uint8_t *a, const uint8_t *b, int32_t c)
+{
+    return (int32_t)vmladavaq_u8((uint32_t)c, vld1q_u8(a), vld1q_u8(b));
+}
+INGOT_INLINE int32_t ingot_dot_row_u8s8(const uint8_t *a, const int8_t *b, int32_t c)
+{
+    c = vmladavaq_s16(c, vreinterpretq_s16_u16(vldrbq_u16(a)), vldrbq_s16(b));
+    return vmladavaq_s16(c, vreinterpretq_s16_u16(vldrbq_u16(a + 8)), vldrbq_s16(b + 8));
+}
+INGOT_INLINE int32_t ingot_dot_row_s8u8(const int8_t *a, const uint8_t *b, int32_t c)
+{
+    return ingot_dot_row_u8s8(b, a, c);
+}
+#else
+#define INGOT_DOT_ROW(left, right, A, B)                                                                               \
+    INGOT_INLINE int32_t ingot_dot_row_##left##right(const A *a, const B *b, int32_t c)                                \
+    {                                                                                                                  \
+        for (int n = 0; n < 16; ++n) c = ingot_add_i32(c, a[n] * b[n]);                                                \
+        return c;                                                                                                      \
+    }
+INGOT_DOT_ROW(u8, s8, uint8_t, int8_t)
+INGOT_DOT_ROW(s8, u8, int8_t, uint8_t)
+INGOT_DOT_ROW(s8, s8, int8_t, int8_t)
+INGOT_DOT_ROW(u8, u8, uint8_t, uint8_t)
+#endif
+
+/* c and the products of the first three bytes of w and as many of a, from its n-th on, 0 or 1: two neighbours in a row
+ * of a window's results. */
+#if defined(INGOT_PAIRS)
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
+        const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
+        return n == 0 ? __smlabb(odd, middle, __smlad(even, sides, c)) : __smlatb(even, middle, __smlad(odd, sides, c)); \
+    }
+#else
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        for (int t = 0; t < 24; t += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> (8 * n + t)) * (B)((uint32_t)w >> t)); \
+        return c;                                                                                                      \
+    }
+#endif
+INGOT_TAPS(u8, s8, uint8_t, int8_t)
+INGOT_TAPS(s8, u8, int8_t, uint8_t)
+INGOT_TAPS(s8, s8, int8_t, int8_t)
+INGOT_TAPS(u8, u8, uint8_t, uint8_t)
 INGOT_DOT(u8, s8, uint8_t, int8_t)
 INGOT_DOT(s8, u8, int8_t, uint8_t)
 INGOT_DOT(s8, s8, int8_t, int8_t)

@@ -11,11 +11,14 @@
  *                                              with a sign (s8) or without (u8), and those of b; exact
  *   i32x4_load_bytes(p)                        the words of 16 bytes
  *   i32x4_dot_u8s8_lane(a, l, b, c), ...       the same with the word that is lane l of a, for all lanes
+ *   i32x4_matrix_dot_u8s8(a, b, c), ...        c and the product of two rows of eight bytes, a, by two columns, b
+ *   i32x4_zip_words(a, b, n)  i32x4_zip_pairs  half n of the lanes of a and b in turns, one or two at a time
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
+ *   T_nearest_f32(x)                           the nearest one, ties to even, where it fits
  *   F_from_i32(a)                              the nearest float
  */
 #ifndef INGOT_SIMD_INTEGER_H
@@ -118,6 +121,7 @@ typedef struct {
         for (int l = 0; l < L; ++l) r.v[l] = ingot_f32_to_i32(lanes[l]);                                               \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x) { return T##_from_f32(F##_round(x)); }                                         \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         float lanes[L];                                                                                                \
@@ -165,6 +169,13 @@ typedef struct {
         r.hi = H##_from_f32(x.hi);                                                                                     \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x)                                                                                \
+    {                                                                                                                  \
+        T r;                                                                                                           \
+        r.lo = H##_nearest_f32(x.lo);                                                                                  \
+        r.hi = H##_nearest_f32(x.hi);                                                                                  \
+        return r;                                                                                                      \
+    }                                                                                                                  \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         F r;                                                                                                           \
@@ -189,6 +200,7 @@ typedef struct {
     INGOT_INLINE T T##_low_u8(T a) { return width##_and_##si(a, width##_set1_epi32(255)); }                            \
     INGOT_INLINE T T##_low_i16(T a) { return width##_srai_epi32(width##_slli_epi32(a, 16), 16); }                      \
     INGOT_INLINE T T##_from_f32(F x) { return width##_cvttps_epi32(x); }                                               \
+    INGOT_INLINE T T##_nearest_f32(F x) { return width##_cvtps_epi32(x); }                                             \
     INGOT_INLINE F F##_from_i32(T a) { return width##_cvtepi32_##fp(a); }
 
 /* An instruction takes bytes without a sign and bytes with one. Bytes with a sign are 128 less than the same with the
@@ -380,6 +392,7 @@ INGOT_INLINE i32x4 i32x4_low_i8(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 24)
 INGOT_INLINE i32x4 i32x4_low_u8(i32x4 a) { return vandq_s32(a, vdupq_n_s32(255)); }
 INGOT_INLINE i32x4 i32x4_low_i16(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 16), 16); }
 INGOT_INLINE f32x4 f32x4_from_i32(i32x4 a) { return vcvtq_f32_s32(a); }
+INGOT_INLINE i32x4 i32x4_nearest_f32(f32x4 x) { return vcvtnq_s32_f32(x); }
 INGOT_INLINE i32x4 i32x4_from_f32(f32x4 x)
 {
     const uint32x4_t fits = vcltq_f32(vabsq_f32(x), vdupq_n_f32(2147483648.0f));
@@ -472,6 +485,27 @@ INGOT_NEON_DOT_LANE(u8u8, INGOT_NEON_U8U8)
 INGOT_NEON_DOT_LANE(u8s8, INGOT_NEON_U8S8)
 INGOT_NEON_DOT_LANE(s8u8, INGOT_NEON_S8U8)
 #define INGOT_HAS_I32X4_DOT_LANE_OF_BOTH 1
+/* Sums are held, as gcc would else copy them from one register to another. */
+INGOT_INLINE i32x4 i32x4_matrix_dot_s8s8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vmmlaq_s32(c, i32x4_bytes(a), i32x4_bytes(b));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+INGOT_INLINE i32x4 i32x4_matrix_dot_u8u8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vreinterpretq_s32_u32(
+        vmmlaq_u32(vreinterpretq_u32_s32(c), i32x4_unsigned_bytes(a), i32x4_unsigned_bytes(b)));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+INGOT_INLINE i32x4 i32x4_matrix_dot_u8s8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vusmmlaq_s32(c, i32x4_unsigned_bytes(a), i32x4_bytes(b));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+#define INGOT_HAS_I32X4_MATRIX_DOT 1
 #endif
 #endif
 
@@ -684,6 +718,49 @@ INGOT_INLINE i32x4 i32x4_load_bytes(const void *p)
     for (int l = 0; l < 4; ++l) lanes[l] = ingot_word(b[4 * l], b[4 * l + 1], b[4 * l + 2], b[4 * l + 3]);
     return i32x4_load(lanes);
 }
+#endif
+#if defined(INGOT_HAS_I32X4) && defined(__ARM_NEON)
+INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n) { return n ? vzip2q_s32(a, b) : vzip1q_s32(a, b); }
+INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
+{
+    const int64x2_t x = vreinterpretq_s64_s32(a), y = vreinterpretq_s64_s32(b);
+    return vreinterpretq_s32_s64(n ? vzip2q_s64(x, y) : vzip1q_s64(x, y));
+}
+#else
+INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n)
+{
+    INGOT_ALIGNED(64) int32_t x[4], y[4];
+    i32x4_store(x, a);
+    i32x4_store(y, b);
+    const int32_t r[4] = {x[2 * n], y[2 * n], x[2 * n + 1], y[2 * n + 1]};
+    return i32x4_load(r);
+}
+INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
+{
+    INGOT_ALIGNED(64) int32_t x[4], y[4];
+    i32x4_store(x, a);
+    i32x4_store(y, b);
+    const int32_t r[4] = {x[2 * n], x[2 * n + 1], y[2 * n], y[2 * n + 1]};
+    return i32x4_load(r);
+}
+#endif
+#define INGOT_INTEGER_MATRIX_DOT(mix)                                                                                  \
+    INGOT_INLINE i32x4 i32x4_matrix_dot_##mix(i32x4 a, i32x4 b, i32x4 c)                                               \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t x[4], y[4], r[4];                                                                    \
+        i32x4_store(x, a);                                                                                             \
+        i32x4_store(y, b);                                                                                             \
+        i32x4_store(r, c);                                                                                             \
+        for (int l = 0; l < 4; ++l) {                                                                                  \
+            r[l] = ingot_dot_##mix(x[l / 2 * 2], y[l % 2 * 2], r[l]);                                                  \
+            r[l] = ingot_dot_##mix(x[l / 2 * 2 + 1], y[l % 2 * 2 + 1], r[l]);                                          \
+        }                                                                                                              \
+        return i32x4_load(r);                                                                                          \
+    }
+#if !defined(INGOT_HAS_I32X4_MATRIX_DOT)
+INGOT_INTEGER_MATRIX_DOT(s8s8)
+INGOT_INTEGER_MATRIX_DOT(u8u8)
+INGOT_INTEGER_MATRIX_DOT(u8s8)
 #endif
 #if !defined(INGOT_HAS_I32X4_DOT_LANE)
 INGOT_INTEGER_DOT_LANE(s8s8)

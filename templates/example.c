@@ -48,16 +48,7 @@ static double now(void)
     return ((double)high * 4294967296.0 + (double)low) * 1e-9;
 }
 [% else %]
-static double now(void)
-{
-#if defined(__unix__) || defined(__APPLE__) || defined(__wasi__)
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#else
-    return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
+[% include "clock.c" %]
 [% endif %]
 
 #if defined(INGOT_PROFILE)
@@ -75,6 +66,16 @@ static void keep_time(void *user, int32_t call)
 #endif
 
 [% endblock %]
+[% if weights == "stream" %]
+/* Reads from the file [[ name ]]_weights.bin, of which nothing is left to wait for. A board reads flash by DMA. */
+static int read_weights(void *user, uint64_t offset, void *to, size_t bytes)
+{
+    FILE *const weights_file = user;
+    if (to == NULL) return 0;
+    return fseek(weights_file, (long)offset, SEEK_SET) != 0 || fread(to, 1, bytes, weights_file) != bytes;
+}
+
+[% endif %]
 int main(int argc, char **argv)
 {
 [% if dims %]
@@ -82,9 +83,7 @@ int main(int argc, char **argv)
     enum { [[ dim_enum ]] };
 [% endif %]
 [% block memory %]
-[% if not arena_on_heap %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% endif %]
+[% include "arena.c" %]
 [% for t in inputs + outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
 [% endfor %]
@@ -97,6 +96,14 @@ int main(int argc, char **argv)
     double best = 1e30;
 [% block instance %]
 [% include "instance.c" %]
+[% if weights == "stream" %]
+    FILE *const weights = fopen("[[ name ]]_weights.bin", "rb");
+    if (weights == NULL) {
+        fprintf(stderr, "cannot read [[ name ]]_weights.bin\n");
+        return 1;
+    }
+    if (status == INGOT_OK) status = [[ name ]]_set_reader(net, read_weights, weights);
+[% endif %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
     void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);
@@ -153,6 +160,9 @@ int main(int argc, char **argv)
 #endif
 [% if arena_on_heap %]
     free(block);
+[% endif %]
+[% if weights == "stream" %]
+    fclose(weights);
 [% endif %]
 [% if weights == "file" %]
     free(weights_block);

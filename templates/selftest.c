@@ -49,6 +49,16 @@ static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, con
 [% block helpers %]
 [% endblock %]
 [% block main %]
+[% if weights == "stream" %]
+/* Reads from the file [[ name ]]_weights.bin, of which nothing is left to wait for. A board reads flash by DMA. */
+static int read_weights(void *user, uint64_t offset, void *to, size_t bytes)
+{
+    FILE *const weights_file = user;
+    if (to == NULL) return 0;
+    return fseek(weights_file, (long)offset, SEEK_SET) != 0 || fread(to, 1, bytes, weights_file) != bytes;
+}
+
+[% endif %]
 int main(void)
 [% endblock %]
 {
@@ -56,9 +66,7 @@ int main(void)
     enum { [[ dim_enum ]] };
 [% endif %]
 [% block memory %]
-[% if not arena_on_heap %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% endif %]
+[% include "arena.c" %]
 [% for t in outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
 [% endfor %]
@@ -71,6 +79,14 @@ int main(void)
     int bad = 0;
 [% block runs %]
 [% include "instance.c" %]
+[% if weights == "stream" %]
+    FILE *const weights = fopen("[[ name ]]_weights.bin", "rb");
+    if (weights == NULL) {
+        fprintf(stderr, "cannot read [[ name ]]_weights.bin\n");
+        return 1;
+    }
+    if (status == INGOT_OK) status = [[ name ]]_set_reader(net, read_weights, weights);
+[% endif %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
     void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);
@@ -111,6 +127,9 @@ int main(void)
 [% block release %]
 [% if arena_on_heap %]
     free(block);
+[% endif %]
+[% if weights == "stream" %]
+    fclose(weights);
 [% endif %]
 [% if weights == "file" %]
     free(weights_block);

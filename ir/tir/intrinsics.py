@@ -117,6 +117,29 @@ def _dot(left, right):
     return dot
 
 
+def _zipped(size):
+    """half(a, b, n): the first or second half of the words of a and b in turns, so many at a time."""
+    def half(a, b, n):
+        both = np.stack([np.asarray(v).reshape(-1, size) for v in (a, b)], axis=1).reshape(-1)
+        return both[n * len(a):(n + 1) * len(a)]
+    return half
+
+
+def _matrix_dot(left, right):
+    def dot(a, b, c):
+        x, y = (np.ascontiguousarray(v, "<i4").view(dtype).astype(np.int64).reshape(2, 8)
+                for v, dtype in ((a, left), (b, right)))
+        return (np.asarray(c, np.int64) + (x @ y.T).reshape(-1)).astype(np.int32)
+    return dot
+
+
+def _taps(left, right):
+    def taps(a, w, c, n):
+        a, w = (np.asarray(v, "<i4")[..., None].view(dtype).astype(np.int64) for v, dtype in ((a, left), (w, right)))
+        return (np.asarray(c, np.int64) + sum(a[..., t + int(n)] * w[..., t] for t in range(3))).astype(np.int32)[()]
+    return taps
+
+
 def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
@@ -200,10 +223,12 @@ NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
+TAPS = {name.replace("dot", "taps"): dtypes for name, dtypes in DOTS.items()}
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
 # word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
-# and the products of the four bytes of a, with a sign or without, and those of b.
+# and the products of the four bytes of a, with a sign or without, and those of b; taps_u8s8(a, w, c, n): c and the
+# products of three bytes of a, from the n-th on, 0 or 1, and the first three of w.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
@@ -214,7 +239,9 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
       for dtype, name in ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
-      for name, dtypes in DOTS.items()))
+      for name, dtypes in DOTS.items()),
+    *(Intrinsic(name, _taps(*dtypes), 4, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
+      for name, dtypes in TAPS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which
@@ -228,8 +255,9 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); held(a): a, in a
-# register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
+# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); matrix_dot_u8s8(a, b, c)
+# and its like: c, four numbers, and the product of two rows of eight bytes, a, by two columns, b; zip_words(a, b, n),
+# zip_pairs(a, b, n): the n-th half of a's and b's lanes in turns, one or two at a time; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
 # tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
@@ -240,6 +268,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
     ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
     *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()),
+    ("zip_words", _zipped(1), 3), ("zip_pairs", _zipped(2), 3),
+    *((name.replace("dot", "matrix_dot"), _matrix_dot(*dtypes), 3) for name, dtypes in DOTS.items()),
     *((f"{name}_lane", lambda a, l, b, c, dot=_dot(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
       for name, dtypes in DOTS.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}

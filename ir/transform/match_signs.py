@@ -23,23 +23,23 @@ MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "strided_slice", "
 
 @on_main
 def match_signs(func, target):
-    """Requires qnn.* products, folded constants. Ensures that their data is of the dtype that an instruction of the
-    target multiplies with their constant weights, where it has one for the other dtype of bytes alone. What makes such
-    data makes it of that dtype; what else reads it takes 128 off, or adds it."""
+    """Requires folded constants. Ensures that data of qnn.* products is of the dtype of bytes that the target multiplies
+    by their constant weights in the fewest instructions. What makes such data makes it of that dtype; what else reads
+    it takes 128 off, or adds it."""
     wanted = _wanted(func, target)
     return _MatchSigns(target, wanted).run(func) if wanted else func
 
 
 def _turns(call, target):
-    """Whether a product is one of instructions for data of the other dtype alone."""
+    """Whether a product is computed in fewer instructions of data of the other dtype."""
     if call.op not in PLAIN or str(call.args[0].struct_info.dtype) not in BYTES:
         return False
     shifted, x = without_zero_point(call), str(call.args[0].struct_info.dtype)
     weight = None if shifted is None else as_bytes(shifted, "")
-    if weight is None or any(call.attrs.get("padding", ())) and not isinstance(call.args[2], Constant):
+    if weight is None:
         return False
     w = weight.data.dtype.name
-    return not target.dots(x, w) and target.dots(OTHER[x], w)
+    return target.dots(x, w) < target.dots(OTHER[x], w)
 
 
 def _wanted(func, target):
@@ -84,7 +84,7 @@ class _MatchSigns(GraphRewriter):
         """A value with the other sign."""
         if isinstance(value, Constant):
             dtype = value.data.dtype.name
-            return Constant((value.data.astype(np.int16) + MORE[dtype]).astype(OTHER[dtype]), value.name)
+            return Constant(np.asarray(value.data.astype(np.int16) + MORE[dtype]).astype(OTHER[dtype]), value.name)
         if id(value) in self.instead:
             return self.instead[id(value)][1]
         if id(value) not in self.beside:
@@ -111,7 +111,7 @@ class _MatchSigns(GraphRewriter):
         if call.op == "subtract" and id(call.args[0]) in self.floats and isinstance(call.args[1], Constant) and (
                 _is_byte(call.args[1].data)):
             _, floats, less = self.floats[id(call.args[0])]
-            return call_op("add", floats, Constant(less - call.args[1].data))
+            return call_op("add", floats, Constant(np.asarray(less - call.args[1].data)))
         return call.replace(args=tuple(map(self._plain, call.args)))
 
     def _plain(self, value):
@@ -145,7 +145,7 @@ class _MatchSigns(GraphRewriter):
         add = self.producer(inner, "add")
         add = add and constant_last(add)
         if add and isinstance(add.args[1], Constant):
-            whole, zero = add.args[0], add.args[1].data + kind.type(more)
+            whole, zero = add.args[0], np.asarray(add.args[1].data + kind.type(more))
         else:
             whole, zero = inner, np.asarray(more, kind)
         value = whole if not np.any(zero) else self.emit(call_op("add", whole, Constant(zero)))

@@ -9,7 +9,8 @@ from ingot.ir.transform.match_signs import match_signs
 from ingot.ir.transform.qnn_canonicalize import qnn_canonicalize
 
 RNG = np.random.default_rng(4)
-VNNI, SDOT, USDOT, NEITHER = map(Target.get, ("x86-64-v4-vnni", "aarch64-dotprod", "aarch64-i8mm", "x86-64-v3"))
+VNNI, SDOT, USDOT, PRODUCTS, NEITHER = map(Target.get, (
+    "x86-64-v4-vnni", "aarch64-dotprod", "aarch64-i8mm", "aarch64-cortex-a72", "x86-64-v3"))
 
 
 def integers(dtype, *shape):
@@ -41,13 +42,13 @@ def quantized(g, x, dtype, zero=0):
 
 
 def convolution(g, x, zero, w):
-    return g.op("qnn.conv2d", x, Constant(w, "w"), Constant(np.asarray(zero)), Constant(np.int8(0)),
+    return g.op("qnn.conv2d", x, Constant(w, "w"), Constant(np.asarray(zero)), Constant(np.array(0, np.int8)),
                 padding=(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize("target, dtype, expected", [
     (VNNI, "int8", "uint8"), (VNNI, "uint8", "uint8"), (SDOT, "uint8", "int8"), (SDOT, "int8", "int8"),
-    (USDOT, "uint8", "uint8"), (USDOT, "int8", "int8"), (NEITHER, "int8", "int8"), (NEITHER, "uint8", "uint8")])
+    (PRODUCTS, "uint8", "int8"), (PRODUCTS, "int8", "int8"), (USDOT, "uint8", "uint8"), (USDOT, "int8", "int8"), (NEITHER, "int8", "int8"), (NEITHER, "uint8", "uint8")])
 def test_inputs(target, dtype, expected):
     x, zero = integers(dtype, 1, 4, 6, 5), np.array(100, dtype)
     g = Graph(param("x", 1, 4, 6, 5, dtype=dtype))
@@ -91,7 +92,7 @@ def test_other_readers_read_the_numbers():
 def test_zero_points_that_a_run_knows():
     x, zero, w = integers("uint8", 3, 8), integers("uint8"), integers("int8", 8, 5)
     g = Graph(param("x", 3, 8, dtype="uint8"), param("zero", dtype="uint8"))
-    mod = g.module(g.op("qnn.matmul", *g.params[:1], Constant(w, "w"), g.params[1], Constant(np.int8(0))))
+    mod = g.module(g.op("qnn.matmul", *g.params[:1], Constant(w, "w"), g.params[1], Constant(np.array(0, np.int8))))
     assert products(same(mod, SDOT, x, zero)) == [("int8", "int8")]
 
 
@@ -99,5 +100,5 @@ def test_numbers_that_are_no_integers_are_cut_off_first():
     x, w = RNG.normal(scale=90, size=(3, 8)).astype(np.float32), integers("int8", 8, 5)
     g = Graph(param("x", 3, 8))
     q = g.op("astype", g.op("clip", g.params[0], min=-128.0, max=127.0), dtype="int8")
-    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), Constant(np.int8(0)), Constant(np.int8(0))))
+    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), Constant(np.array(0, np.int8)), Constant(np.array(0, np.int8))))
     assert products(same(mod, VNNI, x)) == [("uint8", "int8")]
