@@ -46,7 +46,7 @@ def _is_program(model):
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
-            ram_limit=None, flash_limit=None):
+            ram_limit=None, flash_limit=None, memory=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
@@ -56,7 +56,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     runs; here it is the same.
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
-    weights: "incbin", "array", "file" or "extern"; by default "incbin", without a system "array".
+    weights: "incbin", "array", "file", "extern" or "stream"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     requantize: "float" scales sums of quantized tensors as onnxruntime does, bit by bit; "fixed" as CMSIS-NN, by an
@@ -78,6 +78,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
     ram_limit: bytes that arena, stack, inputs and outputs may take; flash_limit: bytes of weights as they are stored.
     Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
+    memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument of
+    NAME_init.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
@@ -85,7 +87,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     if _is_program(model):
         return build(model, target=target)
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit)
+                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory)
                     for t in targets_of(target))
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)

@@ -17,6 +17,7 @@ EXIT_MISMATCH, EXIT_ERROR = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
+PACKAGES = ("zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack", "conan")
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 
 EXAMPLES = {
@@ -106,8 +107,10 @@ def build_parser():
                      "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
                      "weights outside")
 
-    sub.add_argument("--package", metavar="FORM", help="the folder as others take it in: a zephyr module, an esp-idf "
+    sub.add_argument("--package", choices=PACKAGES, help="the folder as others take it in: a zephyr module, an esp-idf "
                      "component, an arduino or platformio library, a cmsis-pack, a conan recipe (docs/packages.md)")
+    sub.add_argument("--sbom", action="store_true", help="also write a bill of materials, NAME.spdx.json; --package "
+                     "does it anyway")
 
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
@@ -149,9 +152,10 @@ def _add_options(sub):
                      "x86-64-v2 to -v4, aarch64-linux-gnu, cortex-m0plus to -m85, rv32imafc, wasm32, c, a GPU "
                      "(cuda, opencl) ...; docs/command-line.md has all; compile takes several: A+B")
     sub.add_argument("--threads", choices=("openmp", "none"), help="default: openmp, without a system none")
-    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"),
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern", "stream"),
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
-                     "program loads, or memory of the caller's (default: incbin, without a system array)")
+                     "program loads, memory of the caller's, or flash that a run reads by a function of the "
+                     "caller's (default: incbin, without a system array)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
@@ -179,6 +183,11 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    if sub.prog.endswith("inspect"):  # whose --memory is what it prints
+        sub.set_defaults(memories=None)
+    else:
+        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...", help="memories of a board that the arena is spread over, the "
+                     "fastest first: dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -268,13 +277,11 @@ def _positive(kind):
 def compile_command(args, console):
     from . import compile as cast
     from .codegen.output_folder import check_folder
-    from .codegen.package_forms import FORMS
-    if args.package is not None and args.package not in FORMS:
-        raise UsageError(f"--package is one of {', '.join(FORMS)}, not {args.package!r}")
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output, single_file=args.single_file, package=args.package)
+        folder = library.export(args.output, single_file=args.single_file, package=args.package,
+                                sbom=args.sbom)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     how = (f"{library.name}.c says how to build it" if args.single_file else
            f"README.md says how {args.package} takes it" if args.package else f"build it with make -C {folder}")
@@ -411,7 +418,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

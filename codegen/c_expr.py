@@ -489,6 +489,8 @@ class CExpr:
         if isinstance(e, Call) and e.op == "tir.load_words":
             first = e.args[0]
             return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
+        if isinstance(e, Call) and e.op == "tir.nearest":
+            return f"{prefix}_nearest_f32({self.text(e.args[0])})", POSTFIX
         if isinstance(e, Call) and e.op == "tir.load_bytes":
             return f"{prefix}_load_bytes(&{self.text(e.args[0], UNARY)})", POSTFIX
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:

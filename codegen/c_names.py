@@ -32,7 +32,7 @@ strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtol
 time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
 # Of every folder the programs, NAME_example.c ..., which no library has, and other files beside NAME.h and NAME.c.
-PROGRAMS = re.compile(r"(.*_)?(example|selftest|selftest_data)")
+PROGRAMS = re.compile(r"(.*_)?(example|selftest|selftest_data|serve|server)")
 FILES = re.compile(PROGRAMS.pattern + r"|simd|ingot|ingot_\w+|profile|roofline|(.*_)?kernels(_\d+)?")
 # Names that NAME.c and NAME_selftest.c derive from those of tensors.
 DERIVED = re.compile(r"(dims_of|dim_names_of|compare)_.*|.*_again")
@@ -41,7 +41,7 @@ MOST_NETWORK = 40
 MOST_TENSOR = 48
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
-             "set_profile", "call_names", "device_error")
+             "set_profile", "set_reader", "call_names", "device_error")
 
 
 def network_name(text, fallback="model", kind="c"):

@@ -14,8 +14,8 @@ from ..ir.target import MANY_THREADS
 from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
-from .memory_plan import HOST
-from .tree import Call, Check, Copy, For, If, Launch, Let, Read, Seq, While, assigned, walk
+from .memory_plan import HOST, scope_of
+from .tree import Call, Check, Copy, For, If, Launch, Let, Read, Seq, Wait, While, assigned, walk
 from .verify_program import dtype_of, verify
 
 INDENT = " " * 4
@@ -59,6 +59,10 @@ class ProgramPrinter:
         self.variables = {names[id(v)]: C_TYPES[v.dtype] for v in assigned(self.p.run)}
         self.buffers, self.tensors = self._buffers(taken)
         self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken, MOST_WEIGHT + 3) for w in self.p.weights]
+        self.macros, self.pointers = dict(_MACROS), dict(_POINTERS)
+        for name, _ in model.memories[1:]:
+            self.macros[f"IN_{name.upper()}"] = f"m_{name}"
+            self.pointers[f"m_{name}"] = f"unsigned char *const m_{name} = {{}}->arena_{name};"
         self.fields, self.regions, self.hooks, self.parts = {}, [], 0, 0
 
     def _buffers(self, taken):
@@ -133,6 +137,10 @@ class ProgramPrinter:
                         "needs")
 
     def _copy(self, copy, where):
+        if self.m.weights == "stream" and copy.src.kind == "weight":
+            to, size = self._argument(copy.dst, where), copy.bytes.value
+            return self._code(where, f"if (net->read(net->reader, {self.weights[copy.src.index]}, {to}, {size}) != 0) "
+                                     "return INGOT_ERR_WEIGHTS;")
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
         size = self.dim_text(copy.bytes)
         size = size if isinstance(copy.bytes, IntImm) else f"(size_t)({size})"
@@ -152,6 +160,9 @@ class ProgramPrinter:
 
     def _check(self, check, where):
         return self._code(where, f"if (!({self.dim_text(check.cond)})) return INGOT_ERR_DIM;")
+
+    def _wait(self, wait, where):
+        return self._code(where, "if (net->read(net->reader, 0, NULL, 0) != 0) return INGOT_ERR_WEIGHTS;")
 
     def _element(self, let, where):
         """The first element of what a Let reads, as the Let's type."""
@@ -211,15 +222,17 @@ class ProgramPrinter:
             return f"(const void *)({where.weights} + {place})" if where.weights else f"WEIGHT({place})"
         if o.kind == "scratch":
             return f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})"
-        if o.kind == "arena" and self.p.plan.buffers[o.index].memory != HOST:
+        if o.kind == "arena" and scope_of(self.p.plan.buffers[o.index].memory) != HOST:
             raise EmitError(f"C has no {self.p.plan.buffers[o.index].memory} memory, in which {o.name} lies")
         if o.kind == "arena" and self.static:
             offset = o.offset * self.p.buffer_dtypes[o.index].bytes
+            memory = self.p.plan.buffers[o.index].memory.partition(".")[2]
             if where.memory:
-                return f"(void *)({where.memory} + {self.dim_text(self.p.plan.offset(o.index) + offset, ADDITIVE)})"
+                start = f"(*net)->arena_{memory}" if memory else where.memory
+                return f"(void *)({start} + {self.dim_text(self.p.plan.offset(o.index) + offset, ADDITIVE)})"
             text = self.dim_text(offset, ADDITIVE)
             text = text if isinstance(offset, IntImm) else f"(size_t)({text})"
-            return f"TENSOR({self.buffers[o.index]}{'' if is_const_int(o.offset, 0) else ' + ' + text})"
+            return f"{f'IN_{memory.upper()}' if memory else 'TENSOR'}({self.buffers[o.index]}{'' if is_const_int(o.offset, 0) else ' + ' + text})"
         name = self.buffers[o.index] if o.kind == "arena" else o.name
         return name if is_const_int(o.offset, 0) else f"{name} + {self.dim_text(o.offset, ADDITIVE)}"
 
@@ -229,10 +242,10 @@ class ProgramPrinter:
         """The definitions that statements need: their "words", the declarations of "tensors", and the "pointers" to
         the memory `m` and the weights `w`, with {} for the instance."""
         words = set(re.findall(r"\w+", " ".join(where.code)))
-        words |= {_MACROS[w] for w in words & _MACROS.keys()}
+        words |= {self.macros[w] for w in words & self.macros.keys()}
         needed = [text for name, text in self.tensors.items() if name in words]
         words |= set(re.findall(r"\w+", " ".join(needed)))
-        pointers = [text for name, text in _POINTERS.items() if name in words]
+        pointers = [text for name, text in self.pointers.items() if name in words]
         return {"words": words, "tensors": needed, "pointers": pointers}
 
     def _table(self):
@@ -259,7 +272,7 @@ class ProgramPrinter:
 ProgramPrinter.PRINTERS = {
     Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy, Let: ProgramPrinter._let,
     If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for, Seq: ProgramPrinter._seq,
-    Check: ProgramPrinter._check}
+    Check: ProgramPrinter._check, Wait: ProgramPrinter._wait}
 
 
 def _is_region(node):

@@ -39,6 +39,7 @@ from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .limits import within_limits
+from .memories import check_memories
 from .overwriting import ask
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .process import for_compiling
@@ -77,11 +78,12 @@ class Options:
     ram_limit: int | None = None  # bytes, see limits.py
     flash_limit: int | None = None
     without: tuple = ()  # what a network is compiled without to keep limits, see graph_passes
+    memories: tuple = ()  # (name, bytes) of those that the arena is spread over, see memories.py
 
     @staticmethod
     def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
-              requantize="float", ram_limit=None, flash_limit=None):
+              requantize="float", ram_limit=None, flash_limit=None, memory=None):
         target = Target.get(target)
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
@@ -96,6 +98,11 @@ class Options:
                 raise ValueError(f"{what} must be a number of bytes, at least 1, not {value!r}")
         if target.launch is not None and (ram_limit or flash_limit):
             raise ValueError(f"ram_limit and flash_limit are of programs on CPUs, not of {target}: leave them out")
+        memories = check_memories(memory)
+        if memories and threads != "none":
+            raise ValueError('several memories are for programs of one thread: give threads="none" (--threads none)')
+        if weights == "stream" and (threads != "none" or target.kind != "c"):
+            raise ValueError('weights="stream" is for programs of one thread on CPUs: give threads="none" (--threads none)')
         algorithms = {} if algorithms is None else algorithms
         accuracy = _accuracy(accuracy, exact)
         check_algorithms(algorithms, accuracy)
@@ -109,7 +116,7 @@ class Options:
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize,
-                       ram_limit, flash_limit)
+                       ram_limit, flash_limit, (), memories)
 
     @property
     def overwrites(self):
@@ -248,6 +255,8 @@ def compile_module(mod, options, source_hash=None):
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
+    if options[0].memories or options[0].weights == "stream":
+        raise ValueError("several memories and weights=\"stream\" are of one target: compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
@@ -270,7 +279,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
     taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
-    program = build_program(lowered, name, budget, taken, run_checks(mod), devices)
+    program = build_program(lowered, name, budget, taken, run_checks(mod), devices, _memories(options, lowered),
+                            options.weights == "stream")
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
@@ -299,7 +309,17 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype)
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories,
+        options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
+
+
+def _memories(options, lowered):
+    """The memories that the arena is spread over. Raises ValueError where sizes are symbolic."""
+    if options.memories and (options.target.launch is not None or lowered.attrs.get("dims") or free_vars(
+            [p.struct_info.shape for p in lowered["main"].params])):
+        raise ValueError("several memories are for programs on CPUs with tensors of constant size: give each symbolic "
+                         "dimension a value (--dim NAME=N)")
+    return options.memories
 
 
 def _devices(functions, target):

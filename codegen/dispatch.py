@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+
 from ..ir.relax.accuracy import PROMISES
 from .c_names import MOST_NETWORK
 from .c_types import identifier
 from .kernels import bounds_of
 from .output_folder import write_folder
-from .package import (ARENA_ALIGN, HEADER_BYTES, INT_MAX, CompiledModel, Folder, objects_of, package_version,
-                      runtime_files)
-from .c_program import wrap_call
-from .program import named, sharing_weights
+from .package import ARENA_ALIGN, INT_MAX, CompiledModel, Folder, objects_of, package_version, runtime_files
+from .program import header_bytes, named, sharing_weights
+from .sbom import bill_of_materials
 from .target import Target, TargetError
 from .toolchains import COMMON, toolchain
 
@@ -91,15 +91,23 @@ class DispatchedModel:
         """Their names, the best first."""
         return BETWEEN.join(m.target.name for m in self.models)
 
-    def files(self, single_file=False):
-        """{file name: text or Blob} of the whole folder."""
+    def files(self, single_file=False, package=None, sbom=False):
+        """{file name: text or Blob} of the whole folder, as CompiledModel.files gives them. Raises ValueError for a
+        single file and for a package."""
         if single_file:
             raise ValueError("a single file is compiled with the flags of one target: name one, or write a folder")
-        return _DispatchFolder(self).files()
+        if package is not None:
+            raise ValueError(f"{package} builds a package with the flags of one target: name one, or leave out package")
+        files = _DispatchFolder(self).files()
+        if sbom:
+            best = self.models[0]
+            files[f"{self.name}.spdx.json"] = bill_of_materials(best, package_version(best.version), files, self.name,
+                                                                self.target)
+        return files
 
-    def write(self, folder, single_file=False):
+    def write(self, folder, single_file=False, package=None, sbom=False):
         """Write the folder, as CompiledModel.write does."""
-        write_folder(folder, self.files(single_file))
+        write_folder(folder, self.files(single_file, package, sbom))
 
 
 class _OneTarget(Folder):
@@ -145,8 +153,8 @@ class _DispatchFolder(Folder):
         files["Makefile"] = self._own("Makefile", objects=objects_of(sources), **tools,
                                       headers=sorted(f for f in files if f.endswith(".h")))
         files["CMakeLists.txt"] = self._own(
-            "CMakeLists.txt", sources=sources, package_version=package_version(best.version),
-            languages="C" if best.weights == "array" else "C ASM", public_headers=self._public_headers(),
+            "CMakeLists.txt", sources=sources, package_version=package_version(self.m.version),
+            languages="C" if self.m.weights == "array" else "C ASM", public_headers=self._public_headers(),
             selftest_source=data_file, extra_sources=extra, **tools)
         files["README.md"] = self._own("README.md", promise=PROMISES[self.m.accuracy],
                                        bounds=bounds_of({k: v for f in self.each for k, v in f.m.kernels.items()}))
@@ -156,7 +164,7 @@ class _DispatchFolder(Folder):
         return [w.data for w in self.blob]
 
     def _context(self):
-        arena = HEADER_BYTES + max(f.arena_bytes for f in self.each) if self.static else None
+        arena = header_bytes() + max(f.arena_bytes for f in self.each) if self.static else None
         found = [pointer for _, pointer in self.found]
         context = super()._context()
         tensors = [t["name"] for t in (*context["inputs"], *context["outputs"])]

@@ -13,7 +13,7 @@ from ..ir.relax.control import all_bindings
 from ..ir.relax.expr import Constant, RelaxCall
 from ..ir.transform.graph import node_name
 from .lives import lives, upper_bound, upper_bounds
-from .tree import Call, leaves, operands_of
+from .tree import Call, Copy, leaves, operands_of
 
 WINOGRAD = "nn.conv2d_winograd"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -44,7 +44,8 @@ def ram_use(model):
     tensors = [tensor_bytes(program, t) for t in (*program.inputs, *program.outputs)]
     if model.arena_bytes is None or None in tensors:
         return None
-    return Use(model.arena_bytes + model.stack + sum(tensors), _layer(model, _alive_bytes))
+    arena = model.arena_bytes + sum(size for _, size in model.further_memories)
+    return Use(arena + model.stack + sum(tensors), _layer(model, _alive_bytes))
 
 
 def flash_use(model):
@@ -75,6 +76,8 @@ def _layer(model, measure):
         return "no layer"
     leaf = leaves(model.program.run)[each.index(max(each))]
     kernel = model.kernels.get(model.kernel_of.get(getattr(leaf, "kernel", None)))
+    if kernel is None and isinstance(leaf, Copy):
+        return f"{leaf.dst.name} ({max(each)} bytes)"
     return f"{(kernel and (kernel.nodes or kernel.function.name)) or 'a copy'} ({max(each)} bytes)"
 
 

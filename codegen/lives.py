@@ -18,15 +18,17 @@ from .memory_plan import plan_memory
 from .tree import If, Let, ProgramError, Seq, assigned, children, is_leaf, leaves, operands_of
 
 
-def place_buffers(buffers, run, init=Seq(), budget=0):
+def place_buffers(buffers, run, init=Seq(), budget=0, plan=None):
     """The MemoryPlan of Buffers whose lives a program's trees say: what init uses is alive in the whole run. Sizes that
-    depend on variables of the run become upper bounds. budget: see plan_memory. Raises ProgramError without a bound."""
+    depend on variables of the run become upper bounds. budget: see plan_memory; plan: what places the Buffers, in place
+    of it. Raises ProgramError without a bound."""
     found, bounds = lives(run), upper_bounds(run)
     always = {o.index for leaf in leaves(init) for o in operands_of(leaf) if o.kind == "arena"}
     whole = ((0, max(len(leaves(run)) - 1, 0)),)
-    return plan_memory([replace(
+    living = [replace(
         b, life=whole if i in always else found.get(i, ((0, 0),)), bytes=upper_bound(b.bytes, bounds),
-        part=b.part if b.part is None else upper_bound(b.part, bounds)) for i, b in enumerate(buffers)], budget)
+        part=b.part if b.part is None else upper_bound(b.part, bounds)) for i, b in enumerate(buffers)]
+    return plan(living) if plan else plan_memory(living, budget)
 
 
 # ---------------------------------------------------------------- lives

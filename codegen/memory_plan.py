@@ -15,6 +15,11 @@ ALIGN = 64
 ROUNDS = 100  # of improvement; more than that changes nothing on real networks
 
 
+def scope_of(memory):
+    """What memory is of, by its name: "global" of "global.sram", one of several that the caller passes."""
+    return memory.partition(".")[0]
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A tensor to place. bytes: its size, at most; life: ((first, last), ...), the moments at which it is alive, both
@@ -101,13 +106,13 @@ def plan_memory(buffers, budget=0):
     for number, (memory, unit, members) in enumerate(_by_unit(buffers)):
         sizes = {i: -(-size // ALIGN) * ALIGN for i, size in members.items()}
         lives = {i: buffers[i].life for i in sizes}
-        offsets, total = _Placing(sizes, lives).best()
+        offsets, total = Placing(sizes, lives).best()
         if total < budget and isinstance(unit, IntImm):
             apart = _place_apart(sizes, lives, {i: _part(buffers[i]) for i in sizes})
             offsets, total = apart if apart[1] <= budget else (offsets, total)
         for i, offset in offsets.items():
             places[i] = (number, offset)
-        regions.append(Region(unit, total, _lower_bound(members, lives), memory))
+        regions.append(Region(unit, total, lower_bound(members, lives), memory))
     return MemoryPlan(tuple(buffers), tuple(regions), tuple(places))
 
 
@@ -116,7 +121,7 @@ def _place_apart(sizes, lives, parts):
     offsets, total = {}, 0
     for part in sorted(set(parts.values())):
         alike = {i: size for i, size in sizes.items() if parts[i] == part}
-        own, end = _Placing(alike, {i: lives[i] for i in alike}).best()
+        own, end = Placing(alike, {i: lives[i] for i in alike}).best()
         offsets |= {i: total + offset for i, offset in own.items()}
         total += end
     return offsets, total
@@ -157,7 +162,7 @@ def split_constant(e):
     return 1, e
 
 
-def _lower_bound(sizes, lives):
+def lower_bound(sizes, lives):
     """The largest sum of sizes alive at one time; no plan can use less."""
     return max((sum(sizes[i] for i in alive) for alive in _alive(lives).values()), default=0)
 
@@ -175,12 +180,12 @@ def _alive(lives):
     return found
 
 
-class _Placing:
+class Placing:
     """Offsets for buffers of given sizes and lives ({index: bytes}, {index: ((first, last), ...)})."""
 
     def __init__(self, sizes, lives):
         self.sizes, self.lives = sizes, lives
-        self.bound = _lower_bound(sizes, lives)
+        self.bound = lower_bound(sizes, lives)
         self.neighbours = {i: set() for i in sizes}
         for alive in _alive(lives).values():
             for i in alive:
@@ -189,7 +194,7 @@ class _Placing:
     def best(self):
         """(offsets {index: bytes}, total bytes) of the best placement found."""
         total, order, limit = min(((self.place(order, limit)[1], order, limit)
-                                   for limit in (self.bound, 0) for order in self._orders()), key=lambda r: r[0])
+                                   for limit in (self.bound, 0) for order in self.orders()), key=lambda r: r[0])
         return self._improved(order, *self.place(order, limit))
 
     def place(self, order, limit):
@@ -226,7 +231,7 @@ class _Placing:
                 offsets, total = now, used
         return offsets, total
 
-    def _orders(self):
+    def orders(self):
         """By start, size, bytes times life, life, and by the fullest moment: the buffers alive then first."""
         sizes, lives = self.sizes, self.lives
         life = {i: sum(last - first for first, last in parts) for i, parts in lives.items()}

@@ -23,21 +23,23 @@ from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, includes_of, split_files
+from .limits import ram_use
 from .lives import upper_bound, upper_bounds
+from .memories import scope
 from .output_folder import write_folder
 from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
-from .program import Program
+from .program import Program, header_bytes
 from .render import render
+from .sbom import bill_of_materials
 from .target import Target
 from .toolchains import toolchain
 from .tree import assigned
 from .words import segments
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
-WEIGHTS = ("incbin", "array", "file", "extern")
+WEIGHTS = ("incbin", "array", "file", "extern", "stream")
 ARENA_ALIGN = 64
-HEADER_BYTES = 64
 MOST_ARRAY_BYTES = 1 << 30  # of weights that C has as numbers, which take a compiler's memory many times over
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
@@ -64,7 +66,9 @@ class CompiledModel:
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
     no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
-    stack: bytes that a run takes of each thread's at most; dtype: what a float32 model is computed in.
+    stack: bytes that a run takes of each thread's at most; dtype: what a float32 model is computed in; memories: (name,
+    bytes) of those that the arena is spread over; options: other options that it was compiled with, as pairs of a name
+    and its value.
     """
 
     program: Program
@@ -87,6 +91,8 @@ class CompiledModel:
     accuracy: str = FLOAT32
     dim_checks: tuple = ()
     dtype: str = "float32"
+    memories: tuple = ()
+    options: tuple = ()
 
     @property
     def name(self):
@@ -117,8 +123,19 @@ class CompiledModel:
     @property
     def arena_bytes(self):
         """Bytes of the arena of a CPU, None where it depends on symbolic dimensions."""
-        fixed = HEADER_BYTES + self.arena_threads * self.program.scratch
+        fixed = self.header_bytes + self.arena_threads * self.program.scratch
         return None if self.dims else fixed + self.program.plan.total.value
+
+    @property
+    def header_bytes(self):
+        """Bytes of an instance, at the beginning of the arena."""
+        return header_bytes(max(len(self.memories) - 1, 0) + 2 * (self.weights == "stream"))
+
+    @property
+    def further_memories(self):
+        """[(name, bytes)] of the memories that a caller passes beside the first, as far as tensors take them."""
+        return [(name, self.program.plan.bytes_of(scope(self.memories, n)).value)
+                for n, (name, _) in enumerate(self.memories) if n]
 
     @property
     def has_team(self):
@@ -140,21 +157,24 @@ class CompiledModel:
         most = min(threads, self.most_threads) if self.has_team else 1
         return max(most - self.arena_threads, 0) * self.program.scratch
 
-    def files(self, single_file=False, package=None):
+    def files(self, single_file=False, package=None, sbom=False):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
-        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern".
-        package: the name of a row of package_forms. Raises ValueError for what one of these is not made of."""
-        folder = FOLDERS[str(self.target.kind)]
-        arrays = replace(self, weights="array" if self.weights == "incbin" else self.weights)
-        if package is not None:
-            form = check_package(self, package, single_file)
-            return folder(arrays if form.as_arrays else self, form=form).packaged()
-        return folder(arrays, single=True).single_file() if single_file else folder(self).files()
+        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file", "extern" or "stream".
+        package: the name of a row of package_forms. sbom: with NAME.spdx.json, which packages have, too. Raises
+        ValueError for what one of these is not made of."""
+        form = None if package is None else check_package(self, package, single_file)
+        as_arrays = self.weights == "incbin" and (single_file or (form is not None and form.as_arrays))
+        model = replace(self, weights="array") if as_arrays else self
+        folder = FOLDERS[str(self.target.kind)](model, single=single_file, form=form)
+        files = folder.single_file() if single_file else folder.packaged() if form else folder.files()
+        if sbom or form:
+            files[f"{self.name}.spdx.json"] = bill_of_materials(model, package_version(self.version), files)
+        return files
 
-    def write(self, folder, single_file=False, package=None):
-        """Write the folder, which must not exist or be empty; single_file and package: see files. Raises PackageError,
+    def write(self, folder, single_file=False, package=None, sbom=False):
+        """Write the folder, which must not exist or be empty; the other arguments: see files. Raises PackageError,
         leaving nothing behind."""
-        write_folder(folder, self.files(single_file, package))
+        write_folder(folder, self.files(single_file, package, sbom))
 
 
 class Folder:
@@ -268,14 +288,22 @@ class Folder:
             return {tools["engine"]: self._render(tools["engine"])}
         board = tools.get("board")
         family = f"board/{board.family}" if board and board.family else None
-        return {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        files = {f"board.{end}": self._render(f"{family}.{end}", **tools) for end in ("c", "ld")} if family else {}
+        if tools.get("serves"):
+            files |= {f"{self.name}_serve.c": self._render("serve.c"),
+                      "ingot_serve.h": (RUNTIME / "ingot_serve.h").read_text()}
+            if board.uart:
+                files[f"{self.name}_server.c"] = self._render("board/server.c", **tools)
+        return files
 
     def _tools(self, tools):
         """What the build files read of a Toolchain."""
         return {"board": tools.board, "runner": tools.runner, "engine": tools.engine,
+                "serves": bool(tools.board) and self.static and self.m.weights in ("array", "incbin"),
                 "cc": tools.cc[0] if tools.board or tools.engine else "cc",
                 "cflags": " ".join(tools.cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
-                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
+                "msvc_flags": msvc_flags(self.m.target.isa, tools.cflags), "cflags_cmake": ";".join(tools.cflags),
+                "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
@@ -299,14 +327,12 @@ class Folder:
 
     def _fixed_bytes(self):
         """Bytes of the arena beside tensors."""
-        return HEADER_BYTES + self.m.arena_threads * self.p.scratch
+        return self.m.header_bytes + self.m.arena_threads * self.p.scratch
 
     def _ram_bytes(self):
         """Bytes of memory that a network takes in all, of a target without a system; 0 where sizes are symbolic."""
-        if not (self.m.target.freestanding and self.static):
-            return 0
-        tensors = [self._constant_bytes(t) for t in (*self.p.inputs, *self.p.outputs)]
-        return self.arena_bytes + self.m.stack + sum(tensors) if all(tensors) else 0
+        use = ram_use(self.m) if self.m.target.freestanding and self.static else None
+        return use.bytes if use else 0
 
     def _taken(self):
         return {*taken_names(self.name, self.m.kernels), *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
@@ -327,7 +353,7 @@ class Folder:
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
         arrays = self._stored()
-        if mode == "file":
+        if mode in ("file", "stream"):
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array", placed=True)
         if mode != "extern":
@@ -372,9 +398,12 @@ class Folder:
             "dim_params": dim_params, "quoted_dims": ", ".join(f'"{d}"' for d in m.dims),
             "dims_without_memory": [d for d in self.dims if not re.search(rf"\b{d}\b", memory)],
             "arena_bytes": arena_bytes, "arena_align": self.align,
+            "arena": f"arena_{m.memories[0][0]}" if m.memories else "arena",
+            "further": [{"name": f"arena_{name}", "upper": name.upper(), "bytes": size}
+                        for name, size in m.further_memories],
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
-            "scratch_bytes": fixed - HEADER_BYTES, "thread_bytes": p.scratch,
+            "scratch_bytes": fixed - m.header_bytes, "header_bytes": m.header_bytes, "thread_bytes": p.scratch,
             "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),

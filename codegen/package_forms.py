@@ -60,11 +60,12 @@ def check_package(model, package, single_file=False):
         raise ValueError(f"a package is a folder, and so is {package}: leave out single_file (--single-file)")
     if model.target.kind != "c":
         raise ValueError(f"a package holds C alone, and {model.target} has kernels beside it: leave out package")
-    if model.weights in ("file", "extern"):
-        raise ValueError(f"a package holds its weights: leave out weights={model.weights!r} (--weights {model.weights})")
+    if model.weights in ("file", "extern", "stream"):
+        raise ValueError(f"a package holds its weights: leave out weights={model.weights!r} (--weights "
+                         f"{model.weights})")
     if model.packed:
-        raise ValueError(f"a package needs nothing of its user, and {model.name} calls {', '.join(p.name for p in model.packed)}: leave "
-                         "out package")
+        calls = ", ".join(p.name for p in model.packed)
+        raise ValueError(f"a package needs nothing of its user, and {model.name} calls {calls}: leave out package")
     return FORMS[package]
 
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
+from ..ir.dtype import DataType
 from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
 from ..ir.pieces import pieces
 from ..ir.relax.control import dims_set_by, fields_of, loop_parts
@@ -19,11 +20,21 @@ from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
+from .memories import planned
 from .overwriting import overwritten, root
+from .streaming import with_reads
 from .team import has_parallel_loop
 from .tree import Call, Check, Copy, For, If, Launch, Let, Operand, Read, Seq, While, assigned, calls_of
 
 WEIGHT_ALIGN = 64
+HEADER_BYTES = 64  # of the instance, at the beginning of the arena
+
+
+def header_bytes(pointers=0):
+    """Bytes of an instance that holds so many pointers more than all do."""
+    return HEADER_BYTES + _padded(8 * pointers)
+
+
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
 
 
@@ -133,11 +144,12 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None):
+def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None, memories=(), stream=False):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). budget: that
     of its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
-    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}."""
-    return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget)
+    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}; memories: ((name,
+    bytes), ...) that the arena is spread over; stream: whether runs read weights into the arena."""
+    return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget, memories, stream)
 
 
 class _Builder:
@@ -160,7 +172,7 @@ class _Builder:
         self.memory = Memory(func)
         self.around = {id(b.value.args[0]) for b in func.bindings if getattr(b.value, "op", "") == "memory.inlay"}
 
-    def build(self, budget):
+    def build(self, budget, memories=(), stream=False):
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
@@ -172,7 +184,12 @@ class _Builder:
         self._place_outputs(outputs)
         self.overwrites = {} if self.dims else overwritten(self.mod, self.memory, self._in_order(), self.where)
         calls = self._steps()
-        plan = place_buffers(self.buffers, Seq(tuple(calls)), budget=budget)
+        if stream:
+            calls = with_reads(calls, self.weights, lambda name, data: self._allocate(
+                name, DataType(data.dtype.name), tuple(const(d, "int64") for d in data.shape)))
+        run = Seq(tuple(calls))
+        plan = place_buffers(self.buffers, run, budget=budget, plan=partial(
+            planned, run=run, memories=memories, beside=header_bytes(len(memories) - 1 + 2 * stream) + self.scratch) if memories else None)
         if not all(isinstance(c, Call) for c in calls):
             return Program(self.name, inputs, outputs, self.dims, Seq(), Seq(tuple(calls)), tuple(self.weights), plan,
                            tuple(self.dtypes), self.scratch)

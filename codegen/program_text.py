@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..ir.script.relax_printer import RelaxPrinter
 from .lives import lives
-from .tree import Call, Check, Copy, If, Launch, Let, Read, Seq, While, is_leaf
+from .tree import Call, Check, Copy, If, Launch, Let, Read, Seq, Wait, While, is_leaf
 
 INDENT = "    "
 
@@ -80,5 +80,5 @@ def _set(node):
     return f"let {node.dim.name} = {value}" + (f", at most {_text(node.most)}" if node.most is not None else "")
 
 
-_LEAVES = {Check: lambda n: f"check {_text(n.cond)}", Call: _called, Launch: _launched, Let: _set, Copy: lambda n: (
+_LEAVES = {Check: lambda n: f"check {_text(n.cond)}", Wait: lambda n: "wait for weights", Call: _called, Launch: _launched, Let: _set, Copy: lambda n: (
     f"copy {_text(n.bytes)} bytes: {_operand(n.src)} -> {_operand(n.dst)}")}

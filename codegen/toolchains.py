@@ -23,6 +23,7 @@ class Board:
     hz         ticks of its timer in a second; under -icount shift=0 an instruction takes a nanosecond
     family     of the templates of its startup code and linker script; "": the C library has both
     link       flags that link a program for it
+    uart       the address of its first serial port, of a family whose templates drive one
     named      whether its startup code takes the first word of the command line for the program's name
     """
 
@@ -33,6 +34,7 @@ class Board:
     hz: int = 0
     family: str = ""
     link: tuple[str, ...] = ()
+    uart: int = 0
     named: bool = True
 
 
@@ -100,13 +102,13 @@ _SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 _MB = 1 << 20
 
 
-def _cortex(name, flags, machine, code, constants, ram, hz):
+def _cortex(name, flags, machine, code, constants, ram, hz, uart):
     """A row for a Cortex-M under newlib, on a machine of QEMU's that has it, or a core that runs its instructions."""
     emulator = ("qemu-system-arm", "-M", machine, *_SEMIHOSTED, *_SEMIHOSTING, "-kernel")
     link = ("-nostartfiles", "--specs=rdimon.specs", "-T", "board.ld", "-Wl,--gc-sections")
     return Toolchain(name, "cortex-m", (*COMMON, "-mthumb", *flags, "-DINGOT_SIMD_SCALAR"), cc=("arm-none-eabi-gcc",),
                      package="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm", runner=emulator, cpus=(name,),
-                     board=Board(emulator, code, constants, ram, hz, "cortex-m", link))
+                     board=Board(emulator, code, constants, ram, hz, "cortex-m", link, uart))
 
 
 def _rv32(name, abi):
@@ -136,20 +138,20 @@ def _wasm(name, *flags):
                      runner=("node", "--no-warnings", "--experimental-wasi-unstable-preview1", WASI))
 
 
-_MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB)
-_AN505 = (0x10000000, 4 * _MB), (0x10000000, 4 * _MB), (0x80000000, 16 * _MB)
-_AN547 = (0x0, _MB // 2), (0x60000000, 32 * _MB), (0x62000000, 32 * _MB)
+# Of each machine: code, constants, RAM, ticks of the timer in a second, the first serial port.
+_MPS2 = (0x0, 4 * _MB), (0x0, 4 * _MB), (0x20000000, 4 * _MB), 25_000_000, 0x40004000
+_AN505 = (0x10000000, 4 * _MB), (0x10000000, 4 * _MB), (0x80000000, 16 * _MB), 20_000_000, 0x50200000
+_AN547 = (0x0, _MB // 2), (0x60000000, 32 * _MB), (0x62000000, 32 * _MB), 32_000_000, 0x59303000
 _SP, _HARD = "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"
 _BOARDS = (
-    _cortex("cortex-m0plus", ("-mcpu=cortex-m0plus", "-mfloat-abi=soft"), "mps2-an385", *_MPS2, 25_000_000),
-    _cortex("cortex-m3", ("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385", *_MPS2, 25_000_000),
-    _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2, 25_000_000),
-    _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2, 25_000_000),
-    _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505, 20_000_000),
-    _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547, 32_000_000),
+    _cortex("cortex-m0plus", ("-mcpu=cortex-m0plus", "-mfloat-abi=soft"), "mps2-an385", *_MPS2),
+    _cortex("cortex-m3", ("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385", *_MPS2),
+    _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2),
+    _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2),
+    _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505),
+    _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547),
     # Compilers know the name from gcc 13 on; QEMU has no such board.
-    _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547,
-            32_000_000),
+    _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547),
     _rv32("rv32imc", "ilp32"),
     _rv32("rv32imafc", "ilp32f"),
 )
@@ -185,6 +187,7 @@ TOOLCHAINS = {row.name: row for row in (
     *_BOARDS,
     _wasm("wasm32", "-DINGOT_SIMD_SCALAR"),
     _wasm("wasm32-simd128", "-msimd128"),
+    Toolchain("c-simd", "any", COMMON, gcc_cflags=_V3.gcc_cflags),
     Toolchain("c", "any", (*COMMON, "-DINGOT_SIMD_SCALAR"), cpus=("generic", "x86-64")),
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),

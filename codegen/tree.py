@@ -95,6 +95,11 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """Wait until all weights are there that Copies of a run began to read."""
+
+
+@dataclass(frozen=True)
 class Seq:
     """Nodes in order. threads: who runs them. "": the thread that comes there; "region": a team of threads, in which
     each Seq inside is run by all of the "team", by a "single" thread that the others wait for, or by the "first" while
@@ -131,7 +136,7 @@ BODIES = {If: ("then", "otherwise"), While: ("body",), For: ("body",)}
 # node class -> the expressions that it computes; what a Let reads and the offsets of operands are beside them.
 EXPRESSIONS = {
     Call: lambda n: n.dims, Launch: lambda n: (*n.grid, *n.block, n.shared, *n.dims), Copy: lambda n: (n.bytes,),
-    Let: lambda n: () if isinstance(n.value, Read) else (n.value,), Check: lambda n: (n.cond,),
+    Let: lambda n: () if isinstance(n.value, Read) else (n.value,), Check: lambda n: (n.cond,), Wait: lambda n: (),
     If: lambda n: (n.cond,), While: lambda n: (n.cond,), For: lambda n: (n.extent,), Seq: lambda n: (),
 }
 # node class -> (operands that it reads, operands that it writes)
@@ -139,6 +144,7 @@ OPERANDS = {
     Call: lambda n: (n.operands[:n.reads], n.operands[n.reads:]),
     Launch: lambda n: (n.operands[:n.reads], n.operands[n.reads:]), Copy: lambda n: ((n.src,), (n.dst,)),
     Let: lambda n: ((n.value.operand,), ()) if isinstance(n.value, Read) else ((), ()), Check: lambda n: ((), ()),
+    Wait: lambda n: ((), ()),
 }
 
 

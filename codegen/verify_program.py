@@ -5,15 +5,15 @@ from ..ir.dtype import DataType
 from ..ir.expr import IntImm, const, free_vars
 from ..ir.node import structural_equal
 from .lives import upper_bound, upper_bounds
-from .memory_plan import HOST
-from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While,
+from .memory_plan import HOST, scope_of
+from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, Wait, While,
                    assigned, calls_of, children, is_leaf, operands_of, walk)
 
 # Operand kinds that nothing writes.
 GIVEN = ("input", "weight")
 # leaf class -> the memory that all its operands must lie in, or None
 MEMORIES = {Call: lambda n: HOST, Launch: lambda n: n.memory, Copy: lambda n: None, Let: lambda n: HOST,
-            Check: lambda n: HOST}
+            Check: lambda n: HOST, Wait: lambda n: HOST}
 
 
 def verify(program):
@@ -56,7 +56,7 @@ def _verify_operands(program, leaf):
     for o in operands_of(leaf):
         if o.kind != "scratch" and not 0 <= o.index < counts.get(o.kind, 0):
             raise ProgramError(f"{describe(leaf)} uses {o.kind} {o.index}, of which there are {counts.get(o.kind, 0)}")
-        own = program.plan.buffers[o.index].memory if o.kind == "arena" else HOST
+        own = scope_of(program.plan.buffers[o.index].memory) if o.kind == "arena" else HOST
         if memory not in (None, own):
             raise ProgramError(f"{describe(leaf)} works in {memory} memory, but {o.kind} {o.name or o.index} lies in "
                                f"{own} memory: copy it")

@@ -186,6 +186,11 @@ class Target(metaclass=_Named):
         own = replace(self._float32, registers=self.registers - registers)
         return replace(self, vectors=Table({**self.vectors, "float32": own}))
 
+    def summing(self, accumulators):
+        """The target as a rule sees it that puts so many sums in registers."""
+        own = replace(self._float32, accumulators=accumulators)
+        return replace(self, vectors=Table({**self.vectors, "float32": own}))
+
     def cost(self, name):
         """The value of a cost, in the unit that its row has."""
         return self._values[name]
@@ -337,6 +342,8 @@ _ROWS = (
     _row("rv32imafc", vector=_SCALARS, integers=_RISCV, **_BOARD),
     _row("wasm32", vector=Vector(1, 16, accumulators=9), costs=SCALAR, **_WASM),
     _row("wasm32-simd128", isa={"simd128"}, vector=Vector(4, 16, accumulators=9), **_WASM),
+    # Any machine whose compiler has vectors of simd.h by its flags: one register of 8 floats, or two of 4.
+    _row("c-simd", vector=Vector(8, 16)),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine: loops that compilers make vectors of
 )
 

@@ -27,8 +27,9 @@ const char *ingot_status_str(int status);
 _MODEL = """
 extern ingot_model_info {name}_info;
 uint64_t {name}_arena_bytes_({dims_or_void});
-int {name}_init_(void **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
+int {name}_init_(void **net, void *arena, size_t arena_bytes, {further}uint32_t abi, size_t info_bytes);
 int {name}_set_weights(void *net, const void *weights, size_t bytes);
+int {name}_set_reader(void *net, int (*read)(void *, uint64_t, void *, size_t), void *user);
 int {name}_run({run});
 int {name}_set_profile(void *net, void *hook, void *user);
 """
@@ -53,7 +54,8 @@ def cdef_of(model):
     arguments = ["void *net", *dims, *(f"const void *input{i}" for i in range(len(model.inputs))),
                  *(f"void *output{i}" for i in range(len(model.outputs))),
                  *(f"int64_t *found{i}" for i in range(len(getattr(model, "found", ()))))]
-    own = _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+    further = "void *memory, size_t bytes, " * len(getattr(model, "further_memories", ()))
+    own = _MODEL.format(name=model.name, further=further, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
     return HEADER + _PROFILE + own
 
 
@@ -79,6 +81,9 @@ class Binding:
         self._net, self._arena = self._ffi.new("void **"), None
         further = getattr(model, "further_bytes", None)  # of arena, for all threads that this machine runs
         self._further = further(os.cpu_count() or 1) if further else 0
+        streamed = getattr(model, "weights", "") == "stream"
+        self._reader = self._ffi.callback("int(void *, uint64_t, void *, size_t)", self._read) if streamed else None
+        self._memories = [aligned_empty(max(size, 1), 64) for _, size in getattr(model, "further_memories", ())]
         self._run, self._buffer = self._function("run"), self._ffi.from_buffer
         names = getattr(model, "found", ())  # dimensions of outputs that each run decides
         self._found, cells = names, self._ffi.new("int64_t[]", max(len(names), 1))
@@ -140,9 +145,18 @@ class Binding:
         if self._arena is not None and len(self._arena) >= need:
             return
         self._arena = aligned_empty(need, self.info.arena_align)
-        self._check("init_", self._net, self._pointer(self._arena), need, ABI, self._ffi.sizeof("ingot_model_info"))
-        if self._weights is not None:
+        beside = [x for array in self._memories for x in (self._pointer(array), len(array))]
+        self._check("init_", self._net, self._pointer(self._arena), need, *beside, ABI, self._ffi.sizeof("ingot_model_info"))
+        if self._reader is not None:
+            self._check("set_reader", self._net[0], self._reader, self._ffi.NULL)
+        elif self._weights is not None:
             self._check("set_weights", self._net[0], self._pointer(self._weights), self.info.weights_bytes)
+
+    def _read(self, user, offset, to, count):
+        """An ingot_read of ingot.h."""
+        if to != self._ffi.NULL:
+            self._ffi.memmove(to, self._ffi.from_buffer(self._weights[offset:offset + count]), count)
+        return 0
 
     def close(self):
         """Unload the library. The object is of no use afterwards."""

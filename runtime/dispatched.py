@@ -23,7 +23,7 @@ class DispatchedLibrary(CompiledLibrary):
     def __repr__(self):
         return f"<DispatchedLibrary {self.dispatched.name} for {self.dispatched.target}>"
 
-    def export(self, folder, single_file=False):
+    def export(self, folder, single_file=False, package=None, sbom=False):
         """Write the folder of C for all targets, as CompiledLibrary.export does."""
-        self.dispatched.write(folder, single_file)
+        self.dispatched.write(folder, single_file, package, sbom)
         return Path(folder)

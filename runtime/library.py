@@ -200,11 +200,12 @@ class CompiledLibrary:
 
     # ---- building -------------------------------------------------------------------------------------------------
 
-    def export(self, folder, single_file=False, package=None):
+    def export(self, folder, single_file=False, package=None, sbom=False):
         """Write the folder of C; it must not exist, or be empty. single_file: only NAME.c, which holds the kernels, the
         weights and the runtime, and NAME.h. package: as "zephyr", "esp-idf", "arduino", "platformio", "cmsis-pack" or
-        "conan" take it in (docs/packages.md). Returns its Path."""
-        self.model.write(folder, single_file, package)
+        "conan" take it in (docs/packages.md). sbom: with NAME.spdx.json, a bill of materials, which packages have
+        anyway. Returns its Path."""
+        self.model.write(folder, single_file, package, sbom)
         return Path(folder)
 
     def build(self):
@@ -245,7 +246,7 @@ class CompiledLibrary:
 
     def _weights_of(self, sources):
         """The weights as an array aligned to 64 bytes where the network takes a pointer to them, else None."""
-        if self.model.weights != "file":
+        if self.model.weights not in ("file", "stream"):
             return None
         return np.memmap(sources / f"{self.model.name}_weights.bin", np.uint8, "r")
 

@@ -104,6 +104,13 @@ typedef struct ingot_model_info {
     const char *target;       /* what the code was scheduled for: "x86-64-v4", "c" ... */
 } ingot_model_info;
 
+/* ---- weights that are read in a run ------------------------------------------------------------------------- */
+
+/* What a network reads its weights by that was cast with --weights stream: begins to read bytes bytes of
+ * NAME_weights.bin, from byte offset on, into to, and may return before they are there; with to NULL, waits until all
+ * are there that it began to read. Returns 0, or another number where that fails, by which the run ends. */
+typedef int (*ingot_read)(void *user, uint64_t offset, void *to, size_t bytes);
+
 /* ---- profiling --------------------------------------------------------------------------------------------- */
 
 /* A network whose NAME.c is built with -DINGOT_PROFILE calls a hook of the caller's (NAME_set_profile) before each of

@@ -65,9 +65,15 @@ INGOT_INLINE float ingot_e5m2_to_f32(uint8_t h) { return ingot_widen(h, 8, 2, -1
 
 INGOT_INLINE uint16_t ingot_f32_to_bf16(float x)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+#else
     const uint32_t u = f32x1_bits(x);
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (uint16_t)ingot_select_u32((u & 0x7fffffffu) > 0x7f800000u, (u >> 16) | 0x40u, rounded);
+#endif
 }
 INGOT_INLINE uint16_t ingot_f32_to_f16(float x)
 {

@@ -108,6 +108,18 @@ INGOT_TO_INTEGER(double, f64, x > -2147483649.0)
 INGOT_INLINE float ingot_half_power_f32(float x) { return x == -INFINITY ? INFINITY : f32x1_sqrt(x) + 0.0f; }
 INGOT_INLINE double ingot_half_power_f64(double x) { return x == -INFINITY ? INFINITY : sqrt(x) + 0.0; }
 
+/* 2 to the power of x; on GPUs by one instruction: 2 ulp, and 0 for what is less than the least normal number. */
+INGOT_INLINE float ingot_exp2f(float x)
+{
+#if defined(__CUDA_ARCH__)
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
 /* The greater and the lesser number: max and min of a that is no NaN, maximum and minimum of any; NaN if one is. */
 #define INGOT_MIN_MAX(T, name)                                                                                         \
     INGOT_INLINE T ingot_min_##name(T a, T b) { return a < b ? a : b; }                                                \
@@ -117,7 +129,16 @@ INGOT_MIN_MAX(int64_t, i64)
 INGOT_MIN_MAX(float, f32)
 INGOT_MIN_MAX(double, f64)
 INGOT_INLINE float ingot_minimum_f32(float a, float b) { return f32x1_minimum(a, b); }
-INGOT_INLINE float ingot_maximum_f32(float a, float b) { return f32x1_maximum(a, b); }
+INGOT_INLINE float ingot_maximum_f32(float a, float b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#else
+    return f32x1_maximum(a, b);
+#endif
+}
 INGOT_INLINE double ingot_minimum_f64(double a, double b) { return a < b || a != a ? a : b; }
 INGOT_INLINE double ingot_maximum_f64(double a, double b) { return a > b || a != a ? a : b; }
 
@@ -169,7 +190,9 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED(n, zero, least, most) ((least) < 0 ? __ssat(__qadd(n, zero), 8) : (int)__usat(__qadd(n, zero), 8))
+#define INGOT_SATURATED_SUM(n, least) /* __ssat of gcc's header is a macro that warns */                                   \
+    ((least) < 0 ? (int32_t)__builtin_arm_ssat(n, 8) : (int32_t)__builtin_arm_usat(n, 8))
+#define INGOT_SATURATED(n, zero, least, most) INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), least)
 #else
 #define INGOT_SATURATED(n, zero, least, most)                                                                          \
     ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
@@ -243,6 +266,28 @@ INGOT_PAIRS(u8, "u")
         return c;                                                                                                      \
     }
 #endif
+/* c and the products of the first three bytes of w and as many of a, from its n-th on, 0 or 1: two neighbours in a row
+ * of a window's results. */
+#if defined(INGOT_PAIRS)
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
+        const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
+        return n == 0 ? __smlabb(odd, middle, __smlad(even, sides, c)) : __smlatb(even, middle, __smlad(odd, sides, c)); \
+    }
+#else
+#define INGOT_TAPS(left, right, A, B)                                                                                  \
+    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+    {                                                                                                                  \
+        for (int t = 0; t < 24; t += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> (8 * n + t)) * (B)((uint32_t)w >> t)); \
+        return c;                                                                                                      \
+    }
+#endif
+INGOT_TAPS(u8, s8, uint8_t, int8_t)
+INGOT_TAPS(s8, u8, int8_t, uint8_t)
+INGOT_TAPS(s8, s8, int8_t, int8_t)
+INGOT_TAPS(u8, u8, uint8_t, uint8_t)
 INGOT_DOT(u8, s8, uint8_t, int8_t)
 INGOT_DOT(s8, u8, int8_t, uint8_t)
 INGOT_DOT(s8, s8, int8_t, int8_t)

@@ -16,6 +16,7 @@
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
+ *   T_nearest_f32(x)                           the nearest one, ties to even, where it fits
  *   F_from_i32(a)                              the nearest float
  */
 #ifndef INGOT_SIMD_INTEGER_H
@@ -118,6 +119,7 @@ typedef struct {
         for (int l = 0; l < L; ++l) r.v[l] = ingot_f32_to_i32(lanes[l]);                                               \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x) { return T##_from_f32(F##_round(x)); }                                         \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         float lanes[L];                                                                                                \
@@ -165,6 +167,13 @@ typedef struct {
         r.hi = H##_from_f32(x.hi);                                                                                     \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_nearest_f32(F x)                                                                                \
+    {                                                                                                                  \
+        T r;                                                                                                           \
+        r.lo = H##_nearest_f32(x.lo);                                                                                  \
+        r.hi = H##_nearest_f32(x.hi);                                                                                  \
+        return r;                                                                                                      \
+    }                                                                                                                  \
     INGOT_INLINE F F##_from_i32(T a)                                                                                   \
     {                                                                                                                  \
         F r;                                                                                                           \
@@ -189,6 +198,7 @@ typedef struct {
     INGOT_INLINE T T##_low_u8(T a) { return width##_and_##si(a, width##_set1_epi32(255)); }                            \
     INGOT_INLINE T T##_low_i16(T a) { return width##_srai_epi32(width##_slli_epi32(a, 16), 16); }                      \
     INGOT_INLINE T T##_from_f32(F x) { return width##_cvttps_epi32(x); }                                               \
+    INGOT_INLINE T T##_nearest_f32(F x) { return width##_cvtps_epi32(x); }                                             \
     INGOT_INLINE F F##_from_i32(T a) { return width##_cvtepi32_##fp(a); }
 
 /* An instruction takes bytes without a sign and bytes with one. Bytes with a sign are 128 less than the same with the
@@ -380,6 +390,7 @@ INGOT_INLINE i32x4 i32x4_low_i8(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 24)
 INGOT_INLINE i32x4 i32x4_low_u8(i32x4 a) { return vandq_s32(a, vdupq_n_s32(255)); }
 INGOT_INLINE i32x4 i32x4_low_i16(i32x4 a) { return vshrq_n_s32(vshlq_n_s32(a, 16), 16); }
 INGOT_INLINE f32x4 f32x4_from_i32(i32x4 a) { return vcvtq_f32_s32(a); }
+INGOT_INLINE i32x4 i32x4_nearest_f32(f32x4 x) { return vcvtnq_s32_f32(x); }
 INGOT_INLINE i32x4 i32x4_from_f32(f32x4 x)
 {
     const uint32x4_t fits = vcltq_f32(vabsq_f32(x), vdupq_n_f32(2147483648.0f));

@@ -5,5 +5,7 @@
     if (block == NULL) return 1;
     status = [[ name ]]_init[[ "_target" if each_target else "" ]](&net, arena, arena_bytes[[ ", target" if each_target else "" ]]);
 [% else %]
-    status = [[ name ]]_init[[ "_target" if each_target else "" ]](&net, arena, sizeof arena[[ ", target" if each_target else "" ]]);
+    status = [[ name ]]_init[[ "_target" if each_target else "" ]](&net, [[ arena ]], sizeof [[ arena ]][% for m in further %]
+, [[ m.name ~ ", sizeof " ~ m.name if m.bytes else "NULL, 0" ]][% endfor %]
+[[ ", target" if each_target else "" ]]);
 [% endif %]

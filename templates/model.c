@@ -43,6 +43,13 @@ struct [[ name ]] {
     uint64_t arena_bytes;
     const unsigned char *weights;
     unsigned char *memory;        /* intermediate tensors, as the memory plan places them */
+[% for m in further %]
+    unsigned char *[[ m.name ]];
+[% endfor %]
+[% if weights == "stream" %]
+    ingot_read read;              /* reads weights, with its user's pointer */
+    void *reader;
+[% endif %]
     unsigned char *scratch;       /* after them, memory of each thread's own */
     int32_t threads;              /* how many threads that is for */
 #if defined(INGOT_PROFILE)
@@ -51,7 +58,7 @@ struct [[ name ]] {
 #endif
 };
 #define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
-#define [[ upper ]]_HEADER_BYTES 64u
+#define [[ upper ]]_HEADER_BYTES [[ header_bytes ]]u
 typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
 [% endblock %]
 
@@ -77,7 +84,9 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 }
 
 [% block instances %]
-ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)
+ingot_status [[ name ]]_init_([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes, [% for m in further %]
+void *[[ m.name ]], size_t [[ m.name ]]_bytes, [% endfor %]
+uint32_t abi, size_t info_bytes)
 {
     ingot_status status = ingot_check_abi(abi, info_bytes);
     if (status != INGOT_OK) return status;
@@ -89,13 +98,27 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
         if (*(const unsigned char *)&one != [[ 1 - big_endian ]]) return INGOT_ERR_WEIGHTS;
     }
 [% endif %]
-    status = ingot_check_arena(arena, arena_bytes, [[ fixed_bytes ~ "u" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
+    status = ingot_check_arena([[ arena ]], [[ arena ]]_bytes, [[ fixed_bytes ~ "u" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
     if (status != INGOT_OK) return status;
-    *net = arena;
+[% for m in further if m.bytes %]
+    status = ingot_check_arena([[ m.name ]], [[ m.name ]]_bytes, [[ upper ]]_ARENA_[[ m.upper ]]_BYTES, [[ upper ]]_ARENA_ALIGN);
+    if (status != INGOT_OK) return status;
+[% endfor %]
+    *net = [[ arena ]];
     (*net)->magic = [[ upper ]]_MAGIC;
-    (*net)->arena_bytes = arena_bytes;
-    (*net)->weights = [[ "NULL" if weights == "file" else weights_symbol ]];
-    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
+    (*net)->arena_bytes = [[ arena ]]_bytes;
+    (*net)->weights = [[ "NULL" if weights in ("file", "stream") else weights_symbol ]];
+[% if weights == "stream" %]
+    (*net)->read = NULL;
+    (*net)->reader = NULL;
+[% endif %]
+    (*net)->memory = (unsigned char *)[[ arena ]] + [[ upper ]]_HEADER_BYTES;
+[% for m in further %]
+    (*net)->[[ m.name ]] = [[ m.name ]];
+[% if not m.bytes %]
+    (void)[[ m.name ]]_bytes; /* no tensor lies there */
+[% endif %]
+[% endfor %]
     (*net)->scratch = [[ "(*net)->memory" if dims else "(*net)->memory + " + memory_bytes ]];
     (*net)->threads = [[ arena_threads ]];
 [% if thread_bytes and has_team and not dims %]
@@ -128,6 +151,17 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
     return INGOT_OK;
 }
 [% endif %]
+[% if weights == "stream" %]
+
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user)
+{
+    if (net == NULL || read == NULL) return INGOT_ERR_NULL;
+    if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+    net->read = read;
+    net->reader = user;
+    return INGOT_OK;
+}
+[% endif %]
 [% endblock %]
 
 /* ---- profiling ---------------------------------------------------------------------------------------------- */
@@ -153,6 +187,9 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% if has_tensors and not dims %]
 /* The address of a tensor, computed at each call, so that of many tensors none is kept on the stack. */
 #define TENSOR(place) ((void *)(m + (place)))
+[% for m in further %]
+#define IN_[[ m.upper ]](place) ((void *)(m_[[ m.upper|lower ]] + (place)))
+[% endfor %]
 [% endif %]
 [% if thread_bytes %]
 /* Scratch memory: of the first thread, and of each thread of a team. */
@@ -201,6 +238,9 @@ static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from
 [% endblock %]
 [% if weights == "file" %]
     if (net->weights == NULL) return INGOT_ERR_WEIGHTS;
+[% endif %]
+[% if weights == "stream" %]
+    if (net->read == NULL) return INGOT_ERR_WEIGHTS;
 [% endif %]
 [% for d in dims %]
     if ([[ d ]] < [[ least_dims[d] ]] || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;

@@ -40,6 +40,13 @@ extern "C" {
 /* Bytes of working memory that the caller passes to [[ name ]]_init, and does not touch while the network is in use. */
 #define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
 [% endif %]
+[% if further %]
+/* The same, of the other memories that it passes; the first is that of [[ arena.removeprefix("arena_") ]]. */
+[% for m in further %]
+#define [[ upper ]]_ARENA_[[ m.upper ]]_BYTES [[ m.bytes ]]u
+[% endfor %]
+#define [[ upper ]]_ARENA_[[ arena.removeprefix("arena_")|upper ]]_BYTES [[ upper ]]_ARENA_BYTES
+[% endif %]
 #define [[ upper ]]_ARENA_ALIGN [[ arena_align ]]u
 [% if thread_bytes %]
 /* Bytes of it that are one thread's scratch memory. [[ "There is room for " ~ arena_threads ~ " threads, in a larger arena for more." if has_team else "There is room for one thread." ]] */
@@ -85,13 +92,25 @@ static inline uint64_t [[ name ]]_arena_bytes([[ dim_params ]]) { return [[ name
 [% endif %]
 
 [% block instances %]
-/* Make an instance inside the arena, which must be aligned to [[ upper ]]_ARENA_ALIGN.
+/* Make an instance inside the arena, which must be aligned to [[ upper ]]_ARENA_ALIGN[[ ", as the other memories must; one of no bytes may be NULL" if further ]].
  * Returns INGOT_OK, or INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE, INGOT_ERR_ARENA_ALIGN, INGOT_ERR_ABI. */
-ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
-static inline ingot_status [[ name ]]_init([[ name ]] **net, void *arena, size_t arena_bytes)
+ingot_status [[ name ]]_init_([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes, [% for m in further %]
+void *[[ m.name ]], size_t [[ m.name ]]_bytes, [% endfor %]
+uint32_t abi, size_t info_bytes);
+static inline ingot_status [[ name ]]_init([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes[% for m in further %]
+, void *[[ m.name ]], size_t [[ m.name ]]_bytes[% endfor %]
+)
 {
-    return [[ name ]]_init_(net, arena, arena_bytes, INGOT_ABI, sizeof(ingot_model_info));
+    return [[ name ]]_init_(net, [[ arena ]], [[ arena ]]_bytes, [% for m in further %]
+[[ m.name ]], [[ m.name ]]_bytes, [% endfor %]
+INGOT_ABI, sizeof(ingot_model_info));
 }
+[% if weights == "stream" %]
+
+/* Read weights by `read`, to which `user` is passed: each call's into the arena, while the call before it computes.
+ * Returns INGOT_OK, INGOT_ERR_NULL or INGOT_ERR_STATE. */
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user);
+[% endif %]
 [% if weights == "file" %]
 
 /* Use `weights`: the contents of [[ name ]]_weights.bin, read or mapped by the caller, 64-byte aligned, kept as long as
@@ -116,7 +135,7 @@ extern const char *const [[ name ]]_call_names[];
  * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines.
 [% endfor %]
  * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
- * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
+ * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "INGOT_ERR_WEIGHTS (no reader, or it failed), " if weights == "stream" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
 [% endblock %]
 [[ run_signature ]];
 

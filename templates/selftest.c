@@ -49,6 +49,16 @@ static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, con
 [% block helpers %]
 [% endblock %]
 [% block main %]
+[% if weights == "stream" %]
+/* Reads from the file [[ name ]]_weights.bin, of which nothing is left to wait for. A board reads flash by DMA. */
+static int read_weights(void *user, uint64_t offset, void *to, size_t bytes)
+{
+    FILE *const weights_file = user;
+    if (to == NULL) return 0;
+    return fseek(weights_file, (long)offset, SEEK_SET) != 0 || fread(to, 1, bytes, weights_file) != bytes;
+}
+
+[% endif %]
 int main(void)
 [% endblock %]
 {
@@ -57,7 +67,20 @@ int main(void)
 [% endif %]
 [% block memory %]
 [% if not arena_on_heap %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% if further %]
+    /* Memories of the board: with INGOT_SECTION_NAME defined, the name of a section in quotes, a linker script puts them
+     * where they belong. */
+#if defined(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
+    INGOT_SECTION(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
+#endif
+[% endif %]
+    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ arena ]][[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% for m in further if m.bytes %]
+#if defined(INGOT_SECTION_[[ m.upper ]])
+    INGOT_SECTION(INGOT_SECTION_[[ m.upper ]])
+#endif
+    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ m.name ]][[ "[" ]][[ upper ]]_ARENA_[[ m.upper ]]_BYTES];
+[% endfor %]
 [% endif %]
 [% for t in outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
@@ -71,6 +94,14 @@ int main(void)
     int bad = 0;
 [% block runs %]
 [% include "instance.c" %]
+[% if weights == "stream" %]
+    FILE *const weights = fopen("[[ name ]]_weights.bin", "rb");
+    if (weights == NULL) {
+        fprintf(stderr, "cannot read [[ name ]]_weights.bin\n");
+        return 1;
+    }
+    if (status == INGOT_OK) status = [[ name ]]_set_reader(net, read_weights, weights);
+[% endif %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
     void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);
@@ -111,6 +142,9 @@ int main(void)
 [% block release %]
 [% if arena_on_heap %]
     free(block);
+[% endif %]
+[% if weights == "stream" %]
+    fclose(weights);
 [% endif %]
 [% if weights == "file" %]
     free(weights_block);

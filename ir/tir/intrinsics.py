@@ -117,6 +117,13 @@ def _dot(left, right):
     return dot
 
 
+def _taps(left, right):
+    def taps(a, w, c, n):
+        a, w = (np.asarray(v, "<i4")[..., None].view(dtype).astype(np.int64) for v, dtype in ((a, left), (w, right)))
+        return (np.asarray(c, np.int64) + sum(a[..., t + int(n)] * w[..., t] for t in range(3))).astype(np.int32)[()]
+    return taps
+
+
 def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
@@ -185,7 +192,7 @@ INTRINSICS = _rows(
         ("sinh", "sinh"), ("cosh", "cosh"), ("asinh", "arcsinh"), ("acosh", "arccosh"), ("atanh", "arctanh"))),
     _libm("pow", _power, 2, is_costly=True), _libm("fmod", np.fmod, 2), _libm("atan2", np.arctan2, 2),
     Intrinsic("isnan", np.isnan, result="bool"), Intrinsic("isinf", np.isinf, result="bool"),
-    _libm("exp2", np.exp2),
+    Intrinsic("exp2", np.exp2, 1, _c("exp2", cuda="ingot_exp2f")),
     Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
     _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p),
     _libm("nearbyint", np.rint, cost=1),
@@ -200,10 +207,12 @@ NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
+TAPS = {name.replace("dot", "taps"): dtypes for name, dtypes in DOTS.items()}
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
 # word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
-# and the products of the four bytes of a, with a sign or without, and those of b.
+# and the products of the four bytes of a, with a sign or without, and those of b; taps_u8s8(a, w, c, n): c and the
+# products of three bytes of a, from the n-th on, 0 or 1, and the first three of w.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
@@ -214,7 +223,9 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
       for dtype, name in ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
-      for name, dtypes in DOTS.items()))
+      for name, dtypes in DOTS.items()),
+    *(Intrinsic(name, _taps(*dtypes), 4, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
+      for name, dtypes in TAPS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which

@@ -110,7 +110,7 @@ class _FuseAttention(GraphRewriter):
                  "rows": self.rows, "kv_heads": groups if groups < heads else 0}
         if self.cores and on_cores(operands[0]["dtype"], size):
             queries = scores[0].struct_info.shape[2]
-            count = queries.value * (heads // groups) if isinstance(queries, IntImm) else ROWS_OF_CORES[-1]
+            count = queries.value if isinstance(queries, IntImm) else ROWS_OF_CORES[-1]
             rows = next((n for n in ROWS_OF_CORES if n >= count), ROWS_OF_CORES[-1])
             attrs.update(arithmetic="mma", rows=rows)
         return operands, masks, attrs, empty

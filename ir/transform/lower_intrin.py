@@ -2,19 +2,21 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Sub,
-                    Var, cast, const, free_vars, is_const_int, substitute)
+from ..dtype import DataType
+from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Not, Range,
+                    Sub, Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
-from ..tir.intrinsics import DOTS
+from ..tir.intrinsics import DOTS, TAPS
 from ..tir.stmt import BufferLoad, LetStmt
 
-_DOTS = {f"tir.{name}" for name in DOTS}
+_DOTS = {f"tir.{name}" for name in (*DOTS, *TAPS)}
+MOST_LIMIT = 1 << 16  # of numbers that are rounded: of 16 bits and fewer
 
 
 def lower_intrin(func):
     """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane tir.fma_lane, but of integers
-    that are scaled, that floor divisions of operands known to be non-negative are truncating ones, which C's operators
+    that are scaled, that what is rounded, cut off, and cast is rounded last, that floor divisions of operands known to be non-negative are truncating ones, which C's operators
     are, that casts of immediates are immediates, and that lets stand before the statement, or, where they are not
     always evaluated, are replaced by their value."""
     return func.replace(body=_Lower(dimensions(func)).visit(func.body))
@@ -84,7 +86,7 @@ class _Lower(WithRanges):
     def visit_Add(self, e):
         e = self.generic_visit(e)
         if isinstance(e.b, Call) and e.b.op in _DOTS and _is_zero(e.b.args[2]):
-            return e.b.replace(args=(*e.b.args[:2], e.a))
+            return e.b.replace(args=(*e.b.args[:2], e.a, *e.b.args[3:]))
         if e.dtype.lanes > 1 and e.dtype.is_float:
             if any(isinstance(x, Mul) and _scales_integers(x) for x in (e.a, e.b)):
                 return e.replace(a=_held(e.a), b=_held(e.b))
@@ -96,6 +98,8 @@ class _Lower(WithRanges):
 
     def visit_Cast(self, e):
         e = self.generic_visit(e)
+        if e.dtype.element == "int32" and e.dtype.lanes > 1 and (rounded := _rounded(e.value)) is not None:
+            return rounded
         return cast(e.value, e.dtype) if isinstance(e.value, (FloatImm, IntImm)) else e
 
     def visit_IfThenElse(self, branch):
@@ -160,6 +164,41 @@ def _scales_integers(product):
         if isinstance(x, Cast) and x.value.dtype.is_int:
             return True
     return False
+
+
+def _rounded(x):
+    """The integers that are x, which was rounded, maybe had an integer added, and then was cut off at two others: an
+    instruction rounds as it converts what is cut off at these before. None for another x, and what may be NaN: x must be
+    made of integers, as in RoundToBytes."""
+    if not (isinstance(x, (Min, Max)) and x.dtype.element == "float32"):
+        return None
+    (outer, inner), (other, value) = _limit(x.a, x.b), (None, None)
+    if outer is not None and isinstance(inner, (Min, Max)) and type(inner) is not type(x):
+        other, value = _limit(inner.a, inner.b)
+    if other is None:
+        return None
+    more = 0
+    if isinstance(value, Add) and (added := _limit(value.b, value.a))[0] is not None:
+        more, value = added
+    if not (isinstance(value, Call) and value.op == "tir.round") or not any(
+            c.value.dtype.is_int for c in collect(value, Cast)):
+        return None
+
+    def all_lanes(number, dtype):
+        return Broadcast(const(number, dtype), x.dtype.lanes)
+    value = inner.replace(a=all_lanes(float(other - more), "float32"), b=value.args[0])
+    value = x.replace(a=all_lanes(float(outer - more), "float32"), b=value)
+    made = Call(DataType("int32").with_lanes(x.dtype.lanes), "tir.nearest", (value,))
+    return Add(made, all_lanes(more, "int32")) if more else made
+
+
+def _limit(a, b):
+    """(the integer that all lanes of one operand are, the other operand); (None, None) where none is one."""
+    for x, other in ((a, b), (b, a)):
+        if isinstance(x, Broadcast) and isinstance(x.value, FloatImm) and abs(x.value.value) <= MOST_LIMIT and (
+                x.value.value == int(x.value.value)):
+            return int(x.value.value), other
+    return None, None
 
 
 def _held(x):

@@ -84,7 +84,7 @@ class _MatchSigns(GraphRewriter):
         """A value with the other sign."""
         if isinstance(value, Constant):
             dtype = value.data.dtype.name
-            return Constant((value.data.astype(np.int16) + MORE[dtype]).astype(OTHER[dtype]), value.name)
+            return Constant(np.asarray(value.data.astype(np.int16) + MORE[dtype]).astype(OTHER[dtype]), value.name)
         if id(value) in self.instead:
             return self.instead[id(value)][1]
         if id(value) not in self.beside:
@@ -111,7 +111,7 @@ class _MatchSigns(GraphRewriter):
         if call.op == "subtract" and id(call.args[0]) in self.floats and isinstance(call.args[1], Constant) and (
                 _is_byte(call.args[1].data)):
             _, floats, less = self.floats[id(call.args[0])]
-            return call_op("add", floats, Constant(less - call.args[1].data))
+            return call_op("add", floats, Constant(np.asarray(less - call.args[1].data)))
         return call.replace(args=tuple(map(self._plain, call.args)))
 
     def _plain(self, value):
@@ -145,7 +145,7 @@ class _MatchSigns(GraphRewriter):
         add = self.producer(inner, "add")
         add = add and constant_last(add)
         if add and isinstance(add.args[1], Constant):
-            whole, zero = add.args[0], add.args[1].data + kind.type(more)
+            whole, zero = add.args[0], np.asarray(add.args[1].data + kind.type(more))
         else:
             whole, zero = inner, np.asarray(more, kind)
         value = whole if not np.any(zero) else self.emit(call_op("add", whole, Constant(zero)))

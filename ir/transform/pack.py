@@ -113,14 +113,14 @@ _STEPS = {name + STEPS for name in CELLS}
 class _PackWeights(GraphRewriter):
     def __init__(self, target, accuracy):
         self.target, self.lanes, self.accuracy = target, target.lanes, accuracy
-        self.once = MadeOnce()
+        self.once, self.wider = MadeOnce(), {}
 
     def call(self, binding, call):
         if self.lanes > 1 and call.op in CONVOLUTIONS and (made := self._in_floats(binding, call)):
             return made
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
-        if self.target.integers and call.op == "nn.conv2d" and (made := self._of_rows(call)):
+        if self.target.integers and call.op == "nn.conv2d" and (made := self._planar(call)):
             return made
         if self.target.has_tiles and call.op == "matmul":
             return self._matmul(binding, call)
@@ -147,22 +147,48 @@ class _PackWeights(GraphRewriter):
             total = self._conv2d(total)
         return call_op("astype", self.emit(total, f"{binding.var.name}_floats"), dtype="int32")
 
-    def _of_rows(self, call):
-        """A dense convolution of bytes by tiles of single sums, of several channels; None for another."""
+    def _planar(self, call):
+        """A convolution of bytes by tiles of single sums: a dense one of several channels, a depthwise one by words;
+        None for another."""
         x, weight = call.args
         dot = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype)
         attrs = call.attrs
-        if (not isinstance(weight, Constant) or not dot or attrs["kernel_layout"] != "OIHW" or attrs["groups"] > 1
+        if (not isinstance(weight, Constant) or not dot or attrs["kernel_layout"] != "OIHW"
                 or attrs["out_dtype"] != "int32" or weight.data[0].size > ARITHMETICS[dot].most
                 or tuple(attrs["dilation"]) != (1, 1) or any(attrs["padding"])
                 or not all(map(is_const_int, x.struct_info.shape[1:]))):
             return None
+        if attrs["groups"] > 1:
+            return self._depthwise_words(call, dot) if self.target.dot_pairs else None
         words, lanes = self.target.dot_pairs, PLANAR
         packed = self.once(weight, ("rows", lanes, words), lambda w: Constant(
             conv_planar.pack(w.data, lanes, words), w.name))
         return call_op(call.op, x, packed, **{
             **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{'4k' * words}", "out_channels": weight.data.shape[0],
             "arithmetic": dot if words else attrs["arithmetic"]})
+
+    def _depthwise_words(self, call, dot):
+        """A depthwise convolution whose kernel's rows are words; None for another, and for an input that nothing pads,
+        which would be copied."""
+        (x, weight), attrs = call.args, call.attrs
+        if not attrs["groups"] == x.struct_info.shape[1].value == weight.data.shape[0] or (
+                weight.data.shape[3] != conv_planar.COLUMNS):
+            return None
+        more, pad = conv_planar.columns_more(x.struct_info.shape[3].value, attrs["strides"][1]), None
+        if more:
+            pad = self.producer(x, "nn.pad")
+            if pad is None:
+                return None
+            width = list(pad.attrs["pad_width"])
+            width[7] += more
+            key = (id(x), more)
+            if key not in self.wider:
+                self.wider[key] = self.emit(call_op("nn.pad", pad.args[0], **{**pad.attrs, "pad_width": tuple(width)}),
+                                            x.name)
+            x = self.wider[key]
+        packed = self.once(weight, ("taps",), lambda w: Constant(conv_planar.pack_depthwise(w.data), w.name))
+        return call_op(call.op, x, packed, **{**attrs, "kernel_layout": f"CH{conv_planar.COLUMNS}w4k+{more}",
+                                              "out_channels": attrs["groups"], "arithmetic": dot})
 
     def _conv2d(self, call):
         weight = call.args[1]

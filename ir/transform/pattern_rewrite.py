@@ -8,6 +8,7 @@ from ..node import Mutator, collect, structural_equal
 from ..op import OPS
 from ..relax.block_builder import call_op
 from ..relax.patterns import pattern as dp
+from ..relax.patterns.forms import is_gv, wildcard
 from ..relax.patterns.graph import PatternContext
 from ..relax.expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo,
                           PrimValue, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding)
@@ -377,7 +378,7 @@ def _rule_of(mod):
     if public:
         raise ValueError("a rule has no public functions other than pattern and replacement, but "
                          f"{', '.join(public)} is public: make it private")
-    holes = [dp.wildcard() for _ in pattern.params]
+    holes = [wildcard() for _ in pattern.params]
     made = {p: hole.has_struct_info(p.struct_info) for p, hole in zip(pattern.params, holes)}
     for b in pattern.bindings:
         made[b.var] = _pattern_of(b.value, made)
@@ -410,7 +411,7 @@ def _pattern_of(value, made):
     if isinstance(value, RelaxCall):
         callee = dp.callee(value)
         op = dp.ExternFuncPattern(callee.global_symbol) if type(callee).__name__ == "ExternFunc" else (
-            dp.is_gv(callee.name) if hasattr(callee, "name_hint") else dp.ExprPattern(callee))
+            is_gv(callee.name) if hasattr(callee, "name_hint") else dp.ExprPattern(callee))
         call = dp.CallPattern(op, [_pattern_of(a, made) for a in dp.arguments(value)])
         return call.has_attr(_asked(value)) if _asked(value) else call
     if isinstance(value, RelaxTuple):
@@ -418,13 +419,13 @@ def _pattern_of(value, made):
     if isinstance(value, TupleGetItem):
         return dp.TupleGetItemPattern(_pattern_of(value.tuple_value, made), value.index)
     if isinstance(value, PrimValue):
-        return dp.wildcard().has_struct_info(PrimStructInfo(value.value.dtype)) if free_vars(
+        return wildcard().has_struct_info(PrimStructInfo(value.value.dtype)) if free_vars(
             value) else dp.ExprPattern(value)
     if type(value).__name__ == "ExternFunc":
         return dp.ExternFuncPattern(value.global_symbol)
     if isinstance(value, Constant) or hasattr(value, "values") and not free_vars(value):
         return dp.ExprPattern(value)
-    return dp.wildcard()
+    return wildcard()
 
 
 def _asked(call):

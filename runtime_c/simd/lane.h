@@ -98,8 +98,8 @@ INGOT_INLINE f32x1 f32x1_round(f32x1 a)
     return __builtin_rintf(a);
 #else
     const float magnitude = f32x1_abs(a);
-    const float rounded = f32x1_copysign((magnitude + 8388608.0f) - 8388608.0f, a);
-    return f32x1_blend(magnitude < 8388608.0f, rounded, a);
+    const float above = magnitude + 8388608.0f; /* rounded to a float, where expressions are of doubles (s390x) too */
+    return f32x1_blend(magnitude < 8388608.0f, f32x1_copysign(above - 8388608.0f, a), a);
 #endif
 }
 

@@ -21,7 +21,8 @@ LANES = {  # of every row, in order
     "aarch64-neoverse-n1": 4, "aarch64-cortex-a53": 4, "aarch64-cortex-a72": 4, "aarch64-cortex-a76": 4,
     "armv7-linux-gnueabihf": 4, "s390x-linux-gnu": 1, "riscv64-linux-gnu": 1, "armv7-vfpv3-linux-gnueabihf": 1,
     "cortex-m0plus": 1, "cortex-m3": 1, "rv32imc": 1, "cortex-m4f": 1, "cortex-m7": 1, "cortex-m33": 1,
-    "cortex-m55": 1, "cortex-m85": 1, "rv32imafc": 1, "wasm32": 1, "wasm32-simd128": 4, "c": 1, "cuda-sm_80": 4, "cuda-sm_90a": 4, "cuda": 4,
+    "cortex-m55": 1, "cortex-m85": 1, "rv32imafc": 1, "wasm32": 1, "wasm32-simd128": 4, "c-simd": 8,
+    "c": 1, "cuda-sm_80": 4, "cuda-sm_90a": 4, "cuda": 4,
     "opencl": 4}
 MACROS = {
     "x86-64-v2": {"__SSE4_2__", "__POPCNT__"},

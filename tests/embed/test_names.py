@@ -62,7 +62,8 @@ def test_hostile_names(tmp_path, names, fixed):
     assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc")])
 
 
-@pytest.mark.parametrize("name", ["net", "printf", "example", "selftest", "kernels_3", "net_kernels", "my_example", "ingot", "simd", "int", "1st",
+@pytest.mark.parametrize("name", ["net", "printf", "example", "selftest", "kernels_3", "net_kernels", "my_example",
+                                  "ingot", "simd", "int", "1st",
                                   "a-b", "math", "Math", "stdint", "immintrin", "pthread", "test", "ingot_half",
                                   "n" * 41])
 def test_names_that_are_taken(name):

@@ -68,6 +68,23 @@ def test_a_compiler_without_a_system_builds_any_folder(exported, tmp_path):
     assert (folder / "example").exists() and (folder / "selftest").exists()
 
 
+@pytest.mark.parametrize("flags", ["", "-march=native", "-DINGOT_SIMD_SCALAR"])
+def test_c_takes_the_vectors_that_flags_allow(exported, tmp_path, flags):
+    need_tools("c-simd")
+    folder = copy(exported("conv_net", target="c-simd").folder, tmp_path)
+    assert "ok" in run(["make", "-s", "check", f"{cflags('c-simd', '-O1')} {flags}"], folder)
+    text = "".join(path.read_text() for path in folder.glob("*_kernels_*.c"))
+    assert "f32x8_fma" in text and "f32x16" not in text
+
+
+@pytest.mark.parametrize("weights", ["incbin", "file", "extern"])
+def test_weights_of_webassembly(exported, tmp_path, weights):
+    """Embedded by the assembler, read by the program, or linked in by it."""
+    need_tools("wasm32")
+    folder = copy(exported("conv_net", target="wasm32", weights=weights).folder, tmp_path)
+    assert "prob: max error" in run(["make", "check", cflags("wasm32", "-O1")], folder)
+
+
 def test_windows(exported, tmp_path):
     need("make", "x86_64-w64-mingw32-gcc")
     folder = copy(exported("conv_net", target="c", weights="array").folder, tmp_path)

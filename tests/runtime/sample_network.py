@@ -95,7 +95,7 @@ class SampleNetwork:
     def outputs(self):
         return [tensor("shifted", "float32", self._rows, 4), tensor("ones", "int64", 2 * self._rows)]
 
-    def write(self, folder, single_file=False):
+    def write(self, folder, single_file=False, package=None, sbom=False):
         folder = Path(folder)
         folder.mkdir(parents=True)
         self.written += 1

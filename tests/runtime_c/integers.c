@@ -108,6 +108,9 @@ static void expect(int holds, const char *type, const char *what)
         EACH(L, r[l] == a[0], T, "set1");                                                                              \
         T##_store(r, T##_from_f32(F##_load(x)));                                                                       \
         EACH(L, r[l] == ingot_f32_to_i32(x[l]), T, "from_f32");                                                        \
+        for (int l = 0; l < L; ++l) x[l] = (float)((int32_t)any() >> 8) * 0.25f;                                       \
+        T##_store(r, T##_nearest_f32(F##_load(x)));                                                                    \
+        EACH(L, r[l] == (int32_t)nearbyintf(x[l]), T, "nearest_f32");                                                  \
         F##_store(y, F##_from_i32(va));                                                                                \
         EACH(L, y[l] == (float)a[l], T, "to_f32");                                                                     \
         for (int l = 0; l < 4 * L; ++l) bytes[l] = (uint8_t)any();                                                     \
@@ -130,6 +133,25 @@ CHECK(i32x4, f32x4, 4)
 CHECK(i32x8, f32x8, 8)
 CHECK(i32x16, f32x16, 16)
 
+#define DOT_LANE(mix)                                                                                                  \
+    for (int k = 0; k < 4; ++k) {                                                                                      \
+        i32x4_store(r, i32x4_dot_##mix##_lane(i32x4_load_bytes(bytes), k, i32x4_load(b), i32x4_load(c)));              \
+        EACH(4, r[l] == ingot_dot_##mix(ingot_load_word(bytes + 4 * k), b[l], c[l]), i32x4, #mix "_lane");             \
+    }
+
+/* Words of bytes anywhere, of which products take one lane. */
+static void check_lanes(void)
+{
+    int8_t m[17], *const bytes = m + 1;
+    int32_t b[4], c[4], r[4];
+    for (int l = 0; l < 17; ++l) m[l] = (int8_t)(uint8_t)word();
+    for (int l = 0; l < 4; ++l) b[l] = word(), c[l] = word();
+    DOT_LANE(u8s8)
+    DOT_LANE(s8u8)
+    DOT_LANE(s8s8)
+    DOT_LANE(u8u8)
+}
+
 int main(void)
 {
     const int8_t bytes[] = {-128, 127, -1, 5};
@@ -140,6 +162,7 @@ int main(void)
         check_i32x4();
         check_i32x8();
         check_i32x16();
+        check_lanes();
     }
     printf("%s %d\n", INGOT_SIMD_NAME, failures);
     return failures != 0;

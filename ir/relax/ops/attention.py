@@ -25,6 +25,7 @@ from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dty
 from .precision import narrow, sum_dtype, widen_array
 
 OPERANDS = ("q", "k", "v")
+HALF = ("float16", "bfloat16")  # of which tensor cores take operands
 # The logarithm of the least weight of a key, next to 1 of the greatest. That of a masked one would underflow, which
 # takes processors longer than all else; a NaN stays one.
 LEAST = -80
@@ -66,7 +67,7 @@ def _infer(call):
 
 def on_cores(dtype, size):
     """Whether tensor cores take heads of a size and dtype."""
-    return str(dtype) in ("float16", "bfloat16") and size % 16 == 0 and size <= WIDEST
+    return str(dtype) in HALF and size % 16 == 0 and size <= WIDEST
 
 
 def length(operand):

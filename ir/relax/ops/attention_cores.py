@@ -1,6 +1,6 @@
 """The kernel of nn.attention for tensor cores (sm_80), written as TensorIR, as FlashAttention-2 does it (Dao 2023).
 
-A warp has 16 queries, and meets the keys block after block, as in attention_kernel.py. Scores, weights and sums are
+A warp has 16 queries of a head, and meets the keys block after block, as in attention_kernel.py. Scores, weights and sums are
 tiles of 16 x 16 that its lanes hold, as operands and sums of mma.m16n8k16 lie in them: row r of a tile is in the four
 lanes of place r % 8, which have two neighbouring columns of every eight each. The axes of what is done with elements of
 tiles are so:
@@ -10,9 +10,11 @@ tiles are so:
 
 Thread axes are w, g and t. What belongs to a row, its greatest score so far and the sum of its weights, is in registers
 of its lanes, and nothing but operands in shared memory. Products round weights to the operands' dtype; all else is
-float32.
+float32. Scores count in powers of 2, which hardware has.
 """
 from __future__ import annotations
+
+import math
 
 from ... import tir
 from ...expr import const
@@ -41,6 +43,9 @@ class _OnCores(Attention):
         self.rows, self.warps = attrs["rows"], attrs["rows"] // FRAGMENT
         self.tile = 64 if self.size <= WIDE else 32  # keys of a block
         self.columns, self.steps = self.tile // FRAGMENT, self.size // FRAGMENT
+        scale = attrs["scale"] * math.log2(math.e)
+        # Where nothing is added to scores, they are scaled with the subtraction of the greatest, which is one FMA.
+        self.before, self.after = (scale, 1.0) if self.mask or scale <= 0 else (1.0, scale)
         self.lane = {"w": self.warps, "i": 2, "g": 8}
         self.scores_of = {**self.lane, "o": self.columns, "j": 2, "t": 4, "e": 2}
         self.sums_of = {**self.lane, "o": self.steps, "j": 2, "t": 4, "e": 2}
@@ -62,25 +67,26 @@ class _OnCores(Attention):
 
     def _rows(self):
         b, h, so = (axis(label, n, "spatial") for label, n in (
-            ("b", self.batch), ("h", const(self.groups, "int64")), ("so", intrin.ceildiv(self.count_rows, self.rows))))
+            ("b", self.batch), ("h", const(self.attrs["heads"], "int64")), ("so", intrin.ceildiv(self.queries, self.rows))))
         self.at = b.var, h.var, so.var * self.rows
         half, tiles = self.q.dtype, (self.warps, self.steps, FRAGMENT, FRAGMENT)
         self.query = self._buffer("query", self.rows, self.size, dtype=half)
+        self.strip = self._buffer("strip", self.rows, self.size)
         self.left, self.sums = self._buffer("left", *tiles, dtype=half), self._buffer("sums", *tiles)
         self.peak = self._buffer("peak", *self.lane.values())
-        self.total, self.whole = self._buffer("total", *self.lane.values(), 4), self._buffer("whole", *self.lane.values())
-        allocs = (self.query, self.left, self.sums, self.peak, self.total, self.whole)
+        self.total = self._buffer("total", *self.lane.values(), 4)
+        self.whole, self.share = (self._buffer(n, *self.lane.values()) for n in ("whole", "share"))
+        allocs = (self.query, self.left, self.sums, self.peak, self.total, self.whole, self.share, self.strip)
         body = tir.seq(*self._start(), self._step(), *self._end())
         return nest_of_nests("cores_rows", (b, h, so), body, allocs)
 
     # ------------------------------------------------------------ before and after
 
-    def _copied(self, operand, to, first, count, row_of):
+    def _copied(self, operand, to, h, first, count):
         """Rows of an operand in shared memory, zeros after the last one."""
         def copy(r, c, e):
             d, zero = c * CHUNK + e, const(0, to.dtype)
-            b, (h, token) = self.at[0], row_of(first + r)
-            tensor, indices = self._at(operand, b, h, token, d)
+            tensor, indices = self._at(operand, self.at[0], h, first + r, d)
             return store(to, intrin.if_then_else(first + r < count, tensor[indices], zero), (r, d))
 
         return self._nest(to.name.removeprefix("cores_"), copy, r=to.shape[0].value, c=self.size // CHUNK, e=CHUNK)
@@ -88,7 +94,7 @@ class _OnCores(Attention):
     def _start(self):
         _, h, first = self.at
         query, left, steps = self.query, self.left, self.steps
-        yield self._copied(0, query, first, self.count_rows, lambda r: self._head_and_token(h, r))
+        yield self._copied(0, query, h, first, self.queries)
         yield self._nest("left", lambda w, o, i, j: store(
             left, query[w * FRAGMENT + i, o * FRAGMENT + j], (w, o, i, j)), w=self.warps, o=steps, i=FRAGMENT, j=FRAGMENT)
         yield self._nest("start_peak", lambda *at: store(self.peak, self.lowest, at), **self.lane)
@@ -101,13 +107,18 @@ class _OnCores(Attention):
         yield self._nest("whole", lambda *at: store(self.whole, self.whole[at[:3]] + self.total[at], at[:3]),
                          lambda *at: store(self.whole, const(0, self.acc), at), **self.lane, t=4)
 
-        def result(w, i, g, o, j, t, e):
-            row = first + w * FRAGMENT + i * 8 + g
-            tensor, indices = self._at(3, b, *self._head_and_token(h, row), o * FRAGMENT + j * 8 + t * 2 + e)
-            value = self.sums[_element(w, i, g, o, j, t, e)] / self.whole[w, i, g]
-            return tir.IfThenElse(row < self.count_rows, store(tensor, value.astype(tensor.dtype), indices))
+        yield self._nest("share", lambda *at: store(self.share, const(1, self.acc) / self.whole[at], at), **self.lane)
 
-        yield self._nest("result", result, **self.sums_of)
+        yield self._nest("strip", lambda *at: store(
+            self.strip, self.sums[_element(*at)] * self.share[at[:3]], _row_and_column(*at)), **self.sums_of)
+
+        def result(w, r, c, e):
+            row, d = w * FRAGMENT + r, c * CHUNK + e
+            tensor, indices = self._at(3, b, h, first + row, d)
+            return tir.IfThenElse(first + row < self.queries, store(
+                tensor, self.strip[row, d].astype(tensor.dtype), indices))
+
+        yield self._nest("result", result, w=self.warps, r=FRAGMENT, c=self.size // CHUNK, e=CHUNK)
 
     # ------------------------------------------------------------ a block of keys
 
@@ -121,7 +132,7 @@ class _OnCores(Attention):
         highest = self._buffer("highest", *self.lane.values(), 4)
         top, greater, shrink = (self._buffer(n, *self.lane.values()) for n in ("top", "greater", "shrink"))
         _, h, _ = self.at
-        copies = [self._copied(n, to, start, self.keys, lambda r: (h, r)) for n, to in ((1, keys), (2, values))]
+        copies = [self._copied(n, to, h // self.group, start, self.keys) for n, to in ((1, keys), (2, values))]
         body = tir.seq(*copies, *self._scores(keys, scores), self._logits(start, scores, logits),
                        *self._softmax(logits, exp, highest, top, greater, shrink, weights),
                        *self._values(values, weights, shrink, greater))
@@ -160,20 +171,19 @@ class _OnCores(Attention):
         lowest, least = const(float("-inf"), self.acc), const(LEAST_MASK, self.acc)
 
         def logit(*at):
-            w, i, g, o, j, t, e = at
-            value = scores[_element(*at)] * const(self.attrs["scale"], self.acc)
-            key = start + o * FRAGMENT + j * 8 + t * 2 + e
+            row, column = _row_and_column(*at)
+            value, key = scores[_element(*at)] * const(self.before, self.acc), start + column
             for mask in self.mask:
-                row = intrin.min(first + w * FRAGMENT + i * 8 + g, self.count_rows - 1)
-                hidden = mask[broadcast_index((b, *self._head_and_token(h, row), key), mask.shape)].astype(self.acc)
-                value = value + binary(tir.Max, hidden, least)
+                at_mask = b, h, intrin.min(first + row, self.queries - 1), key
+                hidden = mask[broadcast_index(at_mask, mask.shape)].astype(self.acc)
+                value = value + binary(tir.Max, hidden, least) * const(math.log2(math.e), self.acc)
             return store(logits, intrin.if_then_else(key < self.keys, value, lowest), at)
 
         return self._nest("logits", logit, **self.scores_of)
 
     def _softmax(self, logits, exp, highest, top, greater, shrink, weights):
         lane, quarter = self.lane, {"t": 4, "q": self.tile // 4}
-        zero = const(0, self.acc)
+        zero, after = const(0, self.acc), const(self.after, self.acc)
 
         def own(buffer, w, i, g, t, q):
             """The q-th of the elements of a row that a lane has."""
@@ -184,9 +194,11 @@ class _OnCores(Attention):
             lambda *at: store(highest, self.lowest, at), **lane, **quarter)
         yield self._nest("top", lambda *at: store(top, binary(tir.Max, top[at[:3]], highest[at]), at[:3]),
                          lambda *at: store(top, self.lowest, at), **lane, t=4)
-        yield self._nest("greater", lambda *at: store(greater, binary(tir.Max, self.peak[at], top[at]), at), **lane)
-        yield self._nest("shrink", lambda *at: store(shrink, intrin.exp(self.peak[at] - greater[at]), at), **lane)
-        yield self._nest("exp", lambda *at: store(exp, intrin.exp(logits[at] - greater[at[:3]]), at), **self.scores_of)
+        yield self._nest("greater", lambda *at: store(greater, binary(
+            tir.Max, self.peak[at], top[at] * after), at), **lane)
+        yield self._nest("shrink", lambda *at: store(shrink, intrin.exp2(self.peak[at] - greater[at]), at), **lane)
+        yield self._nest("exp", lambda *at: store(exp, intrin.exp2(
+            logits[at] * after - greater[at[:3]]), at), **self.scores_of)
         yield self._nest("keep_peak", lambda *at: store(self.peak, greater[at], at), **lane)
         yield self._nest("shrink_total", lambda *at: store(self.total, self.total[at] * shrink[at[:3]], at), **lane, t=4)
         yield self._nest("total", lambda w, i, g, t, q: store(self.total, self.total[w, i, g, t] + own(
@@ -204,4 +216,9 @@ class _OnCores(Attention):
 def _element(w, i, g, o, j, t, e):
     """Where in tiles [w, o, 16, 16] an element is."""
     return w, o, i * 8 + g, j * 8 + t * 2 + e
+
+
+def _row_and_column(w, i, g, o, j, t, e):
+    """Where an element is in all rows of a block of threads."""
+    return w * FRAGMENT + i * 8 + g, o * FRAGMENT + j * 8 + t * 2 + e
 

@@ -32,7 +32,7 @@ _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 
 def _infer_conv(call):
     rank = _RANKS[call.op]
-    if conv_planar.form_of(call.attrs):
+    if conv_planar.is_planar(call.attrs):
         return conv_planar.infer(call)
     form = conv_layouts.form_of(call.attrs) if "data_layout" in call.attrs else None
     if form:
@@ -60,7 +60,7 @@ def _infer_conv(call):
 def _lower_conv(name):
     def lower(args, attrs, out):
         x, w = args
-        if conv_planar.form_of(attrs):
+        if conv_planar.is_planar(attrs):
             return conv_planar.lower(x, w, attrs, out)
         form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
         if form:
@@ -94,7 +94,7 @@ def _summed_exactly(w):
 
 def _evaluate_conv(args, attrs):
     x, w = args
-    if conv_planar.form_of(attrs):
+    if conv_planar.is_planar(attrs):
         return conv_planar.evaluate(_evaluate_conv, x, w, attrs)
     form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
     if form:

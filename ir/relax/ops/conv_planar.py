@@ -4,11 +4,15 @@
 |---------------|-----------------------------------------|-------------------------------------------------------|
 | OH3w2o4k      | [OB, KH, ceil(3 I / 4), 2] of words     | four terms of a row of the kernel, of 3 columns       |
 | OH3w2o        | [OB, KH, 3 I, 2] of bytes               | a term of a row of the kernel                         |
+| CH3w4k+1      | [C, KH] of words                        | a row of a depthwise kernel, of 3 columns             |
 
 Activations are NCHW, inputs are padded before. The stage conv2d_rows copies what a tile of points reads: the channels of
 a point lie in a row there, and so do the points of a row, all terms that a row of the kernel meets. So many output
 channels as the layout says, 2 here, are side by side: OB blocks of them, zero beyond the true ones, of which
 out_channels tells. Words are multiplied by an attribute `arithmetic` of relax/arithmetic/dot_product.py.
+
+A depthwise convolution reads words of four columns: with stride 1 two neighbours in a row of results share one. Its
+input has more columns than it needs, 1 here, so that the last word of a row ends in it.
 """
 from __future__ import annotations
 
@@ -23,13 +27,38 @@ from ...tir import intrin
 from ...tir.intrinsics import DOTS
 from ..arithmetic.dot_product import WORD, word
 from ..expr import TensorStructInfo
-from .common import fail, need_rank, same_dim, shape_text, te_shape
+from .common import as_dim, fail, need_rank, same_dim, shape_text, te_shape
 from .layout import blocks_of
 from .window import check_window_attrs, output_sizes
 
-ROWS, SUMS = "conv2d_rows", "conv2d_of_rows"  # stages
+ROWS, SUMS, TAPS = "conv2d_rows", "conv2d_of_rows", "conv2d_of_taps"  # stages
+COLUMNS = 3  # of a depthwise kernel that is words
 BYTES = frozenset(dtype for dtypes in DOTS.values() for dtype in dtypes)
 _LAYOUT = re.compile(r"OH(\d+)w(\d+)o(4k)?$")
+_DEPTHWISE = re.compile(rf"CH{COLUMNS}w4k\+(\d+)$")
+
+
+def is_planar(attrs):
+    """Whether a call's attributes have a layout of the table above."""
+    return form_of(attrs) is not None or more_of(attrs) is not None
+
+
+def more_of(attrs):
+    """Columns that the input of a depthwise convolution of words has besides; None for other layouts."""
+    layout = _DEPTHWISE.match(attrs["kernel_layout"])
+    return layout and int(layout[1])
+
+
+def columns_more(width, stride):
+    """Columns that words ask for beyond so many of an input."""
+    shared = sharing(stride)
+    last = ((width - COLUMNS) // stride // shared) * shared * stride
+    return max(last + WORD - width, 0)
+
+
+def sharing(stride):
+    """How many results in a row share a word."""
+    return (WORD - COLUMNS) // stride + 1
 
 
 def form_of(attrs):
@@ -60,7 +89,46 @@ def unpack(w, channels, inputs, columns, dtype=None):
     return w.transpose(0, 4, 3, 1, 2).reshape(-1, inputs, w.shape[1], columns)[:channels]
 
 
+def pack_depthwise(w):
+    """[C, 1, KH, 3] of bytes -> [C, KH] of words."""
+    w = np.ascontiguousarray(np.pad(w[:, 0], ((0, 0), (0, 0), (0, WORD - COLUMNS))))
+    return w.view("<i4")[..., 0].astype(np.int32)
+
+
+def _infer_depthwise(call):
+    x, w = need_rank(call, 0, 4), need_rank(call, 1, 2)
+    layout, more = call.attrs["kernel_layout"], more_of(call.attrs)
+    check_window_attrs(call, 2)
+    if not all(map(is_const_int, (*x.shape[1:], *w.shape))):
+        fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must have static dimensions")
+    channels, width = x.shape[1].value, x.shape[3].value - more
+    if not {channels} == {w.shape[0].value, call.attrs["groups"], call.attrs["out_channels"]}:
+        fail(call, f"kernel_layout {layout!r} is for as many groups={call.attrs['groups']} and out_channels="
+                   f"{call.attrs['out_channels']} as {shape_text(x)} and {shape_text(w)} have channels")
+    if any(call.attrs["padding"]) or tuple(call.attrs["dilation"]) != (1, 1) or (
+            more < columns_more(width, call.attrs["strides"][1])):
+        fail(call, f"kernel_layout {layout!r} is for windows without padding and dilation whose words end in the input")
+    if x.dtype != DOTS[call.attrs["arithmetic"]][0] or w.dtype != "int32":
+        fail(call, f"input {shape_text(x)} must be of bytes and {shape_text(w)} of words, not {x.dtype} and {w.dtype}")
+    sizes = output_sizes(call, (x.shape[2], as_dim(width)), (w.shape[1].value, COLUMNS))
+    return TensorStructInfo((*x.shape[:2], *sizes), DataType("int32"))
+
+
+def _lower_depthwise(x, w, attrs, out):
+    kh, (down, along) = te.reduce_axis((0, int(w.shape[1])), "kh"), attrs["strides"]
+    shared, taps = sharing(along), getattr(intrin, attrs["arithmetic"].replace("dot", "taps"))
+
+    def element(n, c, y, x_):
+        first = x_ // shared * (shared * along)
+        own = word(lambda at: x[n, c, y * down + kh.var, first + at], 0)
+        return te.sum(taps(own, w[c, kh.var], 0, x_ % shared), kh)
+
+    return te.compute(te_shape(out), element, name=TAPS, attrs={"shared": shared})
+
+
 def infer(call):
+    if more_of(call.attrs) is not None:
+        return _infer_depthwise(call)
     columns, lanes, words = form_of(call.attrs)
     x, w = need_rank(call, 0, 4), need_rank(call, 1, 4)
     channels, layout = call.attrs["out_channels"], call.attrs["kernel_layout"]
@@ -85,6 +153,8 @@ def infer(call):
 
 
 def lower(x, w, attrs, out):
+    if more_of(attrs) is not None:
+        return _lower_depthwise(x, w, attrs, out)
     columns, lanes, words = form_of(attrs)
     shape, (down, along) = te_shape(out), attrs["strides"]
     inputs, width = int(x.shape[1]), int(x.shape[3])
@@ -110,6 +180,11 @@ def lower(x, w, attrs, out):
 
 def evaluate(plain, x, w, attrs):
     """The reference, by that of the plain form."""
+    if (more := more_of(attrs)) is not None:
+        dtype = DOTS[attrs["arithmetic"]][1]
+        w = w.astype("<i4")[..., None].view(dtype)[:, None, :, :COLUMNS]
+        x = x[..., :x.shape[3] - more]
+        return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})
     columns, _, words = form_of(attrs)
     w = unpack(w, attrs["out_channels"], x.shape[1], columns, DOTS[attrs["arithmetic"]][1] if words else None)
     return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from ...expr import IntImm, is_const_int
-from ...node import structural_equal
+from ...arith import Analyzer
+from ...expr import Call, IntImm, is_const_int
+from ...node import collect, structural_equal
+from ...relax.arithmetic.dot_product import WORD
 from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from ..blocks import uses
 from ..plan import Match
@@ -105,7 +107,20 @@ def shape_of(sch, target, conv, epilogue, groups, **more):
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
                             weight_bytes=_bytes(weights, weights.shape) if weights else 0,
                             input_bytes=_bytes(data, data.shape[1:]), groups=groups, work=steps(block),
-                            by_element=by_element(target, block)[0].by_element, **more)
+                            by_element=by_element(target, block)[0].by_element, by_lane=_by_lane(target, block),
+                            **more)
+
+
+def _by_lane(target, block):
+    """Whether dot products take one lane of a vector of words of points that follow one another (LaneIndexedDot)."""
+    calls = collect(block.body, Call)
+    word = next((call.args[0] for call in calls if call.op == "tir.word"), None)
+    if word is None or not any(call.op.removeprefix("tir.") in target.dots_by_lane for call in calls):
+        return False
+    *_, point, _ = spatial = iter_vars(block, "spatial")
+    joined = len(spatial) == 4  # points of the output are those of the input
+    return is_const_int(word.buffer.shape[-1], WORD) and (
+        joined or Analyzer().step(word.indices[-2], point.var) == 1)
 
 
 def _own_loops(sch, block, split=0):

@@ -7,6 +7,7 @@ from ..plan import Kernel, Plan, Tile, shared
 from . import tiles
 
 MOST_VECTORS = 8  # of a tile that are looked at
+SUMS_BY_LANE = 28  # of a tile that gcc 12 keeps in 32 registers beside two vectors of weights and one of words
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class Shape(Kernel):
     A plan's block is a band of rows that the outermost loop takes at a time, within which weights are read once: a
     multiple of the tile's rows, or all rows. made: whether the data is made for each band: of few tiles, so that it is
     near, but not one, as compilers keep a register for each point where its place depends on a block of channels alone.
-    in_rows: tiles are of one row. by_element: whether FMAs may take elements of the data out of vectors. work:
-    FMAs. rule: that schedules it.
+    in_rows: tiles are of one row. by_element: whether FMAs may take elements of the data out of vectors. by_lane:
+    whether dot products take words of neighbouring points out of one. work: FMAs. rule: that schedules it.
     """
 
     blocks: int
@@ -31,10 +32,13 @@ class Shape(Kernel):
     made: bool = False
     in_rows: bool = False
     by_element: bool = True
+    by_lane: bool = False
     work: int = 0
     rule: str = "blocked_convolution"
 
     def seen(self, target):
+        if self.by_lane:
+            return target.without("by_element").summing(SUMS_BY_LANE)
         return target if self.by_element or not target.by_element else target.without("by_element")
 
     def candidates(self, target):

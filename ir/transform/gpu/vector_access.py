@@ -111,10 +111,12 @@ class _Widen(Lanes):
         written element by element. None where nothing is moved."""
         reads, arrays, moves = self.reads(store.value, None if to is not None else store.buffer), [], []
         value = store.value
-        for load, (buffer, vector) in reads.items():
+        for load, (buffer, vectors) in reads.items():
             array = self.array(buffer, "")
             arrays.append(array)
-            moves.append(BufferStore(array, vector, (self.lanes_of(array),)))
+            each = self.lanes // len(vectors)
+            moves += [BufferStore(array, vector, (self.lanes_of(array, n * each, each),))
+                      for n, vector in enumerate(vectors)]
             value = _Replace(load, BufferLoad(array, (self.v - self.start,))).visit(value)
         if not arrays and to is None:
             return None
@@ -133,27 +135,37 @@ class _Widen(Lanes):
     def array(self, buffer, suffix):
         return decl_buffer((const(self.lanes),), buffer.dtype, f"{buffer.name}{suffix}_{self.lanes}", "local")
 
-    def lanes_of(self, array):
+    def lanes_of(self, array, first=0, count=None):
         dtype = array.shape[0].dtype
-        return Ramp(const(0, dtype), const(1, dtype), self.lanes)
+        return Ramp(const(first, dtype), const(1, dtype), count or self.lanes)
 
     def reads(self, value, own):
-        """{load, or choice between one and zero: (its buffer, the vector of its lanes)} of what is read in a row. What
-        is read where a condition holds for all lanes is zeros elsewhere. own: the buffer of a sum, which lanes add to
-        one after the other."""
+        """{load, or choice between one and zero: (its buffer, the vectors of its lanes)} of what is read in a row:
+        elements that are wider than those that are written take several vectors. What is read where a condition holds
+        for all lanes is zeros elsewhere. own: the buffer of a sum, which lanes add to one after the other."""
         found = {}
         for e, load, conditions in loads_of(value):
-            index = self.ramp(load) if _is_memory(load.buffer) and load.buffer is not own and all(
-                map(self.is_one, conditions)) else None
-            if index is None or any(structural_equal(e, other) for other in found):
+            ramps = self.ramps(load) if _is_memory(load.buffer) and load.buffer is not own and all(
+                map(self.is_one, conditions)) else ()
+            if not ramps or any(structural_equal(e, other) for other in found):
                 continue
-            vector = BufferLoad(load.buffer, (index,))
+            vectors = [BufferLoad(load.buffer, (index,)) for index in ramps]
             if conditions:
-                zero = Broadcast(const(0, load.dtype), self.lanes)
                 condition = self.at_start(reduce(And, conditions))
-                vector = Call(vector.dtype, "tir.if_then_else", (condition, vector, zero))
-            found[e] = load.buffer, vector
+                zero = Broadcast(const(0, load.dtype), ramps[0].lanes)
+                vectors = [Call(v.dtype, "tir.if_then_else", (condition, v, zero)) for v in vectors]
+            found[e] = load.buffer, vectors
         return found
+
+    def ramps(self, load):
+        """The Ramps of as many vectors as the lanes of a load are; none where they are no whole ones."""
+        each = max(BYTES) // load.buffer.dtype.bytes
+        if self.lanes <= each or self.lanes % each:
+            index = self.ramp(load)
+            return () if index is None else (index,)
+        parts = [Lanes(self.an, self.v, self.start + n * each if n else self.start, each, self.weak).ramp(load)
+                 for n in range(self.lanes // each)]
+        return () if any(p is None for p in parts) else tuple(parts)
 
     def moved(self, value, to):
         """The vector that a value is where lanes are moved to a buffer; None where they are computed."""

@@ -76,6 +76,18 @@ def test_attention_of_any_length(queries, keys, lanes):
           symbolic={(0, 1): s, (1, 1): t, (2, 1): t, (3, 0): s, (3, 1): t})
 
 
+@pytest.mark.parametrize("queries, keys, groups, masked", [(5, 70, 1, False), (18, 3, 2, True)])
+def test_attention_by_tiles(queries, keys, groups, masked):
+    """The form for tensor cores, on its loops as they are."""
+    s, t = Var("s", "int64"), Var("t", "int64")
+    arrays = [floats(1, n, length, 16).astype("float16") for n, length in ((2, queries), (groups, keys), (groups, keys))]
+    mask = [floats(queries, keys)] if masked else []
+    attrs = {"heads": 2, "kv_heads": groups, "head_size": 16, "scale": 0.25, "by_head": True, "rows": 16,
+             "arithmetic": "mma"}
+    check("nn.attention", *arrays, *mask, attrs=attrs, tolerance=2e-3,
+          symbolic={(0, 2): s, (1, 2): t, (2, 2): t, (3, 0): s, (3, 1): t})
+
+
 def test_attention_of_many_keys():
     q, k = floats(1, 1, 2), floats(1, 530, 2)
     check("nn.attention", q, k, k, attrs={"heads": 1, "head_size": 2}, tolerance=1e-5)
@@ -189,6 +201,8 @@ def test_a_symbolic_arange():
     ("all", [X], {}, "all: takes a bool tensor, got float32"),
     ("nn.rms_norm", [X, floats(5)], {}, r"weight has shape \(5,\), it must be \(7,\): the axes \(2,\) of input"),
     ("nn.attention", [X, X, X], {"heads": 0, "head_size": 7}, "nn.attention: heads 0 must be at least 1"),
+    ("nn.attention", [X, X, X], {"heads": 1, "head_size": 7, "arithmetic": "mma"},
+     r'tensor cores \(arithmetic "mma"\) take float16 and bfloat16, heads of 16 to 128 columns.*not float32, 7 and 0'),
     ("nn.attention", [X, X, X], {"heads": 2, "head_size": 3, "offsets": (0, 1)},
      r"offsets \(0, 1\) must be three: of q, k and v"),
     ("nn.attention", [X, X, X], {"heads": 2, "head_size": 3, "offsets": (0, 2, 0)},

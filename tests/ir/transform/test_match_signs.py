@@ -41,7 +41,7 @@ def quantized(g, x, dtype, zero=0):
 
 
 def convolution(g, x, zero, w):
-    return g.op("qnn.conv2d", x, Constant(w, "w"), Constant(np.asarray(zero)), Constant(np.int8(0)),
+    return g.op("qnn.conv2d", x, Constant(w, "w"), Constant(np.asarray(zero)), Constant(np.array(0, np.int8)),
                 padding=(1, 1, 1, 1))
 
 
@@ -91,7 +91,7 @@ def test_other_readers_read_the_numbers():
 def test_zero_points_that_a_run_knows():
     x, zero, w = integers("uint8", 3, 8), integers("uint8"), integers("int8", 8, 5)
     g = Graph(param("x", 3, 8, dtype="uint8"), param("zero", dtype="uint8"))
-    mod = g.module(g.op("qnn.matmul", *g.params[:1], Constant(w, "w"), g.params[1], Constant(np.int8(0))))
+    mod = g.module(g.op("qnn.matmul", *g.params[:1], Constant(w, "w"), g.params[1], Constant(np.array(0, np.int8))))
     assert products(same(mod, SDOT, x, zero)) == [("int8", "int8")]
 
 
@@ -99,5 +99,5 @@ def test_numbers_that_are_no_integers_are_cut_off_first():
     x, w = RNG.normal(scale=90, size=(3, 8)).astype(np.float32), integers("int8", 8, 5)
     g = Graph(param("x", 3, 8))
     q = g.op("astype", g.op("clip", g.params[0], min=-128.0, max=127.0), dtype="int8")
-    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), Constant(np.int8(0)), Constant(np.int8(0))))
+    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), Constant(np.array(0, np.int8)), Constant(np.array(0, np.int8))))
     assert products(same(mod, VNNI, x)) == [("uint8", "int8")]

@@ -27,10 +27,10 @@ from .tensor_core_product import CHUNK
 
 AXES = {"w": "threadIdx.z", "g": "threadIdx.y", "t": "threadIdx.x"}
 ROWS, LANES = 8, 4  # of a warp, along y and x
-SCOPES = {"query": "shared", "keys": "shared", "values": "shared", "left": "wmma.matrix_a", "weights": "wmma.matrix_a",
+SCOPES = {"query": "shared", "keys": "shared", "values": "shared", "strip": "shared", "left": "wmma.matrix_a", "weights": "wmma.matrix_a",
           "right_scores": "wmma.matrix_b", "right_values": "wmma.matrix_b", "start_scores": "wmma.accumulator",
           "start_sums": "wmma.accumulator"}  # of what stages write; of others registers of a thread
-COPIES = ("query", "keys", "values")
+COPIES = ("query", "keys", "values", "result")
 TILES = {"left": "load_a", "right_scores": "load_turned", "right_values": "load_b", "start_scores": "init",
          "start_sums": "init", "multiply_scores": "compute", "multiply_values": "compute"}  # what does these stages
 
@@ -52,6 +52,8 @@ def _apply(sch, plan, target):
     _place(sch, stages, rows)
     for stage in stages:
         block = sch.get_block("cores_" + stage)
+        if SCOPES.get(stage) == "shared":
+            sch.storage_align(block, 0, -2, 2 * CHUNK, CHUNK)
         if stage in COPIES:
             _copy(sch, block, held.shape[0].value)
         elif stage != "step":
@@ -80,10 +82,13 @@ def _run_ahead(sch, step):
 
 
 def _copy(sch, block, warps):
-    """Copy rows to shared memory, by all threads, 16 bytes at a time."""
-    rows, chunks, chunk = sch.get_loops(block)[-3:]
-    sch.storage_align(block, 0, -2, 2 * CHUNK, CHUNK)
-    turns, *threads = sch.split(sch.fuse(rows, chunks), [None, warps, ROWS, LANES])
+    """Copy rows to shared memory, by all threads, or from there, by each warp its own, 16 bytes at a time."""
+    *warp, rows, chunks, chunk = sch.get_loops(block)[-len(sch.get(block).iter_vars):]
+    if not warp:
+        turns, *threads = sch.split(sch.fuse(rows, chunks), [None, warps, ROWS, LANES])
+    else:
+        turns, *threads = sch.split(sch.fuse(rows, chunks), [None, ROWS, LANES])
+        threads = [*warp, *threads]
     for loop, axis in zip(threads, AXES.values()):
         sch.bind(loop, axis)
     sch.unroll(turns)
@@ -98,5 +103,7 @@ def _share(sch, block, intrinsic):
     for label, loop in loops.items():
         if label in AXES:
             sch.bind(loop, AXES[label])
+        elif label == "e" and sch.get(block).name_hint == "cores_strip":
+            sch.vectorize(loop)
         elif intrinsic is None or label == "o":
             sch.unroll(loop)

@@ -1,9 +1,12 @@
 """Sums of products of float16 or bfloat16 by warpgroups (wgmma, sm_90a), of operands that lie along the terms.
 
 As in tensor_core_product.py, but both operands stay in shared memory, in rows of 64 terms that are swizzled: four warps
-together read them from there, and hold 64 rows of sums, so that one instruction does 64 x 256 x 16 products. cp.async
-brings operands, and not copies by tensor maps (TMA): of images it gathers what a convolution needs, and neither the
-host nor alignments of rows have a say in it.
+together read them from there, and hold 64 rows of sums, so that one instruction does 64 x 256 x 16 products.
+
+Tiles of plain matrices a warp of its own copies by tensor maps (TMA), stages ahead, and hands on by mbarriers
+(ir/transform/gpu/warp_roles.py): those that multiply have no copies, no addresses and no barrier of the block in their
+turns. Rows of both have to lie on multiples of 16 bytes. Of images, of other rows, and where a kernel reads an operand
+twice, all threads copy by cp.async, which gathers what a convolution needs.
 """
 from __future__ import annotations
 

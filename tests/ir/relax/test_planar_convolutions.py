@@ -1,0 +1,87 @@
+"""Convolutions of bytes of plain images by single numbers (conv_planar.py): what packed weights stand for, the stages in
+every form, and networks on boards, bit by bit."""
+import numpy as np
+import pytest
+from ops_nn_check import call_of, check, evaluate
+from test_dot_products import MIXES, integers
+from test_integer_convolutions import NETWORKS, network
+
+import ingot
+from ingot.codegen.toolchain import missing_tools
+from ingot.ir.op import InferError
+from ingot.ir.relax.arithmetic.dot_product import name_of
+from ingot.ir.relax.evaluate import evaluate as evaluate_module
+from ingot.ir.relax.ops import conv_planar
+from ingot.ir.target import Target
+from ingot.ir.tir.intrinsics import ALL_INTRINSICS
+from ingot.runtime.emulated import EmulatedLibrary
+
+
+@pytest.mark.parametrize("inputs, kernel", [(3, (3, 3)), (1, (2, 5)), (8, (1, 1))])
+def test_packed_weights_stand_for_the_weights(inputs, kernel):
+    w = integers((5, inputs, *kernel), "int8")
+    for words, dtype in ((True, "int8"), (False, None)):
+        packed = conv_planar.pack(w, 2, words)
+        np.testing.assert_array_equal(conv_planar.unpack(packed, 5, inputs, kernel[1], dtype), w)
+
+
+@MIXES
+@pytest.mark.parametrize("words", [True, False], ids=["words", "bytes"])
+@pytest.mark.parametrize("inputs, kernel, strides", [(3, (3, 3), (2, 1)), (1, (4, 2), (1, 3)), (8, (1, 1), (2, 2))])
+def test_rows_of_channels(left, right, words, inputs, kernel, strides):
+    x, w = integers((2, inputs, 7, 6), left), integers((5, inputs, *kernel), right, 1)
+    attrs = {"kernel_layout": f"OH{kernel[1]}w2o{'4k' * words}", "out_channels": 5, "strides": strides,
+             **({"arithmetic": name_of(left, right)} if words else {})}
+    _, result = check("nn.conv2d", [x, conv_planar.pack(w, 2, words)], 0, **attrs)
+    np.testing.assert_array_equal(result, evaluate("nn.conv2d", [x, w], out_dtype="int32", strides=strides))
+
+
+@MIXES
+@pytest.mark.parametrize("strides, width", [((1, 1), 7), ((1, 1), 8), ((2, 2), 7), ((2, 2), 8), ((1, 3), 9)])
+def test_words_of_columns(left, right, strides, width):
+    """The input has as many columns more, of any numbers, as the last word reads."""
+    x, w = integers((1, 3, 6, width), left), integers((3, 1, 4, 3), right, 1)
+    more = conv_planar.columns_more(width, strides[1])
+    wide = np.concatenate([x, integers((1, 3, 6, more), left, 2)], axis=3)
+    attrs = {"kernel_layout": f"CH3w4k+{more}", "out_channels": 3, "groups": 3, "strides": strides,
+             "arithmetic": name_of(left, right)}
+    _, result = check("nn.conv2d", [wide, conv_planar.pack_depthwise(w)], 0, **attrs)
+    np.testing.assert_array_equal(result, evaluate("nn.conv2d", [x, w], out_dtype="int32", strides=strides, groups=3))
+
+
+def test_what_is_refused():
+    rows = {"kernel_layout": "OH3w2o4k", "out_channels": 4, "arithmetic": "dot_s8s8"}
+    with pytest.raises(InferError, match="does not hold out_channels=4"):
+        call_of("nn.conv2d", [(1, 8, 5, 5), (2, 3, 5, 2)], rows, ["int8", "int32"])
+    with pytest.raises(InferError, match="must be of bytes"):
+        call_of("nn.conv2d", [(1, 8, 5, 5), (2, 3, 6, 2)], rows, ["uint8", "int32"])
+    with pytest.raises(InferError, match="without padding and dilation"):
+        call_of("nn.conv2d", [(1, 8, 5, 5), (2, 3, 6, 2)], {**rows, "padding": (1, 1, 1, 1)}, ["int8", "int32"])
+    taps = {"kernel_layout": "CH3w4k+0", "out_channels": 4, "groups": 4, "arithmetic": "dot_s8s8"}
+    with pytest.raises(InferError, match="words end in the input"):
+        call_of("nn.conv2d", [(1, 4, 5, 5), (4, 3)], taps, ["int8", "int32"])
+
+
+def test_rounding_to_bytes():
+    """Ties to even, saturated, plus a zero point."""
+    x = np.float32([-300, -128.5, -1.5, -0.5, 0.5, 1.5, 2.5, 127.5, 1e30, -np.inf])
+    np.testing.assert_array_equal(ALL_INTRINSICS["round_i8"].numpy(x, 3), [-128, -125, 1, 3, 3, 5, 5, 127, 127, -128])
+    np.testing.assert_array_equal(ALL_INTRINSICS["round_u8"].numpy(x, 3), [0, 0, 1, 3, 3, 5, 5, 131, 255, 0])
+
+
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4f", "cortex-m55", "rv32imc", "rv32imafc"])
+@pytest.mark.parametrize("left", ["uint8", "int8"])
+def test_networks_on_boards(target, left):
+    if reason := missing_tools(Target.get(target)):
+        pytest.skip(reason)
+    mod = network("a mobile network", left, "int8")
+    x = integers(NETWORKS["a mobile network"][0], left, 5)
+    with EmulatedLibrary(ingot.compile(mod, target=target).model) as library:
+        np.testing.assert_array_equal(library(x), evaluate_module(mod, [x]))
+
+
+def test_products_of_pairs_have_their_instructions():
+    text = ingot.inspect_stage(network("a mobile network", "int8", "int8"), "c", target="cortex-m4f", threads="none")
+    for called in ("ingot_dot_s8s8(", "ingot_load_word(", "ingot_taps_s8s8(", "ingot_round_i8("):
+        assert called in text
+    assert "ingot_f32_to_i32" not in text
