@@ -99,7 +99,8 @@ class CudaPrinter(CPrinter):
     def _require_alone(self, call):
         """Raise EmitError where a kernel needs more of a matrix than its map."""
         buffer = call.args[0].args[0].buffer
-        calls = [c for c in collect(self.func.body, Call) if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
+        calls = [c for c in collect(self.func.body, Call)
+                 if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
         loads = [x for x in collect(self.func.body, BufferLoad) if x.buffer is buffer]
         if len(calls) != len(loads) or not all(structural_equal(c.args[1:], call.args[1:]) for c in calls):
             raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and reads "
