@@ -103,8 +103,8 @@ class CudaPrinter(CPrinter):
                  if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
         loads = [x for x in collect(self.func.body, BufferLoad) if x.buffer is buffer]
         if len(calls) != len(loads) or not all(structural_equal(c.args[1:], call.args[1:]) for c in calls):
-            raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and reads "
-                            "it in other ways too; read a copy of it, or give it another form")
+            raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and "
+                            "reads it in other ways too; read a copy of it, or give it another form")
 
     def pointer(self, buffer, text, written, alone):
         return DECLARED + text if id(buffer) in self.maps else super().pointer(buffer, text, written, alone)
