@@ -320,5 +320,5 @@ def test_threads_may_read_a_ring_as_they_read_other_memory():
 
 
 def test_a_matrix_that_a_kernel_reads_in_other_ways_too_is_refused():
-    with pytest.raises(EmitError, match="copies x by a tensor map, which it gets in place of it, and reads it in other"):
+    with pytest.raises(EmitError, match="copies x by a tensor map, which it gets in place of it, and reads it in"):
         tvm.build(ring(more=' + T.Cast("float32", x[w, k])'), GPU.name)

@@ -11,7 +11,7 @@ becomes
             expect the bytes of both tiles at full            work(stage k % 4)
             start both copies                                 tell that stage (k - 1) % 4 is empty
 
-full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of its stage.
+full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of a stage.
 Of work that the hardware goes on with for a turn (wgmma) the stage of the turn before is empty after it, else its own.
 Copies that are bound to threads, of so many warps, are cp.async of these: they gather what no tensor map can say, and
 each of their threads arrives at full when its own are done.
