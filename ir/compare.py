@@ -13,8 +13,12 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     """Raise ValueError unless lhs and rhs are structurally equal (see structural_equal).
 
     The message has the path to the first difference, such as <root>.functions["main"].body.block.body, what stands
-    there on both sides, and both programs with the place underlined.
+    there on both sides, and both programs with the place underlined. In modules the attribute "global_symbol" of a
+    function is implied by its name, which a script does not say twice.
     """
+    lhs, rhs = (v.struct_info() if callable(getattr(v, "struct_info", None)) else v for v in (lhs, rhs))
+    if isinstance(lhs, IRModule) and isinstance(rhs, IRModule):
+        lhs, rhs = _with_implied_names(lhs), _with_implied_names(rhs)
     search = _Search(map_free_vars)
     if search.same(lhs, rhs, False):
         return
@@ -24,6 +28,15 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     shown = "\n".join(f"{side}:\n{_program(root, [pair[n] for pair in pairs])}"
                       for n, (side, root) in enumerate((("lhs", lhs), ("rhs", rhs))))
     raise ValueError(f"the programs differ at {at}:\n  lhs: {_words(left)}\n  rhs: {_words(right)}\n{shown}")
+
+
+def _with_implied_names(mod):
+    """The module without the attributes "global_symbol" that say what its functions are called in it."""
+    if not any(f.attrs and f.attrs.get("global_symbol") == n for n, f in mod.functions.items()):
+        return mod
+    return mod.with_functions({
+        n: f.replace(attrs={k: v for k, v in f.attrs.items() if k != "global_symbol"})
+        if f.attrs and f.attrs.get("global_symbol") == n else f for n, f in mod.functions.items()})
 
 
 class _Search(StructuralEqual):

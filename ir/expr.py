@@ -246,7 +246,8 @@ class Op(str):
 
     @staticmethod
     def get(op_name):
-        return Op(op_name.removeprefix("relax."))
+        name = op_name.removeprefix("relax.")
+        return Op("nn.leaky_relu" if name == "nn.leakyrelu" else name)
 
 
 @node

@@ -23,6 +23,8 @@ FEATURES = {
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
     "dot_rows": {"mve"},               # multiplies rows of 16 bytes, and adds up all products
+    "products_s8s8": {"asimd"},       # products of 16 bits of bytes that both have a sign, or both have none
+    "matrix_dots": {"i8mm"},          # the same of two rows by two columns, eight products each
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -210,8 +212,11 @@ class Target(metaclass=_Named):
         return self.kind == "c"
 
     def dots(self, rows, columns):
-        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
-        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+        """How well the target multiplies bytes of these dtypes, "int8" or "uint8": 2 where an instruction adds up
+        products of four, 1 where one multiplies bytes, 0 where they are widened before."""
+        if not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa):
+            return 2
+        return int(rows == columns and not FEATURES["products_s8s8"].isdisjoint(self.isa))
 
     def __str__(self):
         return self.name
@@ -274,7 +279,12 @@ class Target(metaclass=_Named):
         if not self.by_element:
             return ()
         signs = {"s": "int8", "u": "uint8"}
-        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]) == 2)
+
+    @cached_property
+    def matrix_dots(self):
+        """The names of the products of words of bytes that an instruction has of two rows by two columns."""
+        return () if FEATURES["matrix_dots"].isdisjoint(self.isa) else ("dot_s8s8", "dot_u8u8", "dot_u8s8")
 
     @cached_property
     def integer_tiles(self):

@@ -4,8 +4,9 @@ from __future__ import annotations
 from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
-OWN = frozenset("""contrib contrib.cc contrib.clang contrib.nvcc contrib.utils dlight dlight.base dlight.gpu driver
-relax relax.analysis relax.dpl relax.expr_functor relax.ir relax.ir.instrument relax.transform relax.vm target te te.replay
+OWN = frozenset("""_ffi _ffi.base contrib contrib.cblas contrib.cc contrib.clang contrib.nvcc contrib.utils dlight
+dlight.base dlight.gpu driver relax relax.analysis relax.dpl relax.expr relax.expr_functor relax.ir relax.ir.instrument
+relax.transform relax.vm target te te.replay
 te.schedule te.stage testing
 tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.

@@ -7,4 +7,5 @@ from .expr import RelaxExpr as Expr  # noqa: F401
 from .expr import RelaxTuple as Tuple  # noqa: F401
 from .expr import RelaxString as StringImm  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
+from . import lattice  # noqa: F401  (provides is_base_of)
 from . import op, ops  # noqa: F401  (ops registers the operator table)

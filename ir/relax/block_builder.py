@@ -4,17 +4,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import IntImm, const, free_vars, substitute
+from ..expr import IntImm, PrimExpr, Var as PrimVar, const, free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
-from .infos import call_info
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
-                   RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
-                   as_struct_info, call_tir, function_of_blocks)
+from .infos import call_info, derived_info
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimStructInfo, PrimValue,
+                   RelaxCall, RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem,
+                   TupleStructInfo, VarBinding, as_struct_info, call_tir, function_of_blocks)
 
 
 def call_op(name, *args, **attrs):
@@ -49,6 +49,10 @@ def as_argument(a):
     return PrimValue(a)
 
 
+class BuilderError(ValueError, RuntimeError):
+    """A function that is built in an order that makes none."""
+
+
 class BlockBuilder:
     """Usage:
 
@@ -71,6 +75,7 @@ class BlockBuilder:
         self._mod = mod or IRModule()
         self._names, self._output, self.current_func = Names(), None, None
         self._blocks, self._bindings, self._in_dataflow = [], [], False
+        self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
 
     @staticmethod
     def current():
@@ -83,7 +88,7 @@ class BlockBuilder:
     def function(self, name, params=None, attrs=None, private=False):
         """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol."""
         if self.current_func is not None:
-            raise ValueError(f"function {name} inside function {self.current_func}: end that one first")
+            raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
         self._names, self._blocks, self._bindings = Names(), [], []
         if params is not None:
@@ -96,9 +101,9 @@ class BlockBuilder:
             self.current_func, self._in_dataflow = None, False
             BlockBuilder._current.pop()
         if self._output is None:
-            raise ValueError(f"function {name} ended without emit_func_output")
+            raise BuilderError(f"function {name} ended without emit_func_output")
         if self._params is None:
-            raise ValueError(f"function {name} has no params: give them to function() or emit_func_output()")
+            raise BuilderError(f"function {name} has no params: give them to function() or emit_func_output()")
         self._close(BindingBlock)
         symbol = {} if private else {"global_symbol": name}
         func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})})
@@ -109,15 +114,13 @@ class BlockBuilder:
         for p in params:
             if not isinstance(p, RelaxVar) or p.struct_info is None:
                 raise TypeError(f"a parameter must be a Var with struct info, not {p!r}")
-            if p.name in self._names:
-                raise ValueError(f"two variables are named {p.name}")
             self._names.add(p.name)
         self._params = params
 
     @contextmanager
     def dataflow(self):
         if self._in_dataflow:
-            raise ValueError("a dataflow block inside another")
+            raise BuilderError("a dataflow block inside another")
         self._close(BindingBlock)
         self._in_dataflow = True
         yield self
@@ -129,6 +132,34 @@ class BlockBuilder:
         """The bindings of all blocks that have ended."""
         return [b for block in self._blocks for b in block.bindings]
 
+    def _begin_binding_block(self):
+        """Begin a block, also inside another; _end_block gives it."""
+        self._outer.append((self._bindings, self._in_dataflow))
+        self._bindings, self._in_dataflow = [], False
+
+    def _begin_dataflow_block(self):
+        self._begin_binding_block()
+        self._in_dataflow = True
+
+    def _end_block(self):
+        """The block that was begun last, with what was emitted since."""
+        if not self._outer:
+            raise BuilderError("no block was begun")
+        block = (DataflowBlock if self._in_dataflow else BindingBlock)(tuple(self._bindings))
+        self._bindings, self._in_dataflow = self._outer.pop()
+        return block
+
+    def begin_scope(self, params=None):
+        """Begin a scope of variables: TVM's; here symbolic dimensions are known everywhere."""
+
+    @contextmanager
+    def testing_scope(self, def_vars):
+        """A scope in which dimensions are known: here they are everywhere."""
+        yield self
+
+    def end_scope(self):
+        """End the scope that begin_scope began."""
+
     def _close(self, kind):
         if self._bindings:
             self._blocks.append(kind(tuple(self._bindings)))
@@ -137,10 +168,12 @@ class BlockBuilder:
     def emit_func_output(self, output, params=None):
         """Set the function's result: one value, or a list or tuple of them."""
         if self._in_dataflow:
-            raise ValueError("emit_func_output inside a dataflow block: end the block first")
+            raise BuilderError("emit_func_output inside a dataflow block: end the block first")
+        if self._output is not None:
+            raise BuilderError(f"emit_func_output is called twice in function {self.current_func}")
         if params is not None:
             if self._params is not None:
-                raise ValueError("params are given twice: to function() and to emit_func_output()")
+                raise BuilderError("params are given twice: to function() and to emit_func_output()")
             self._set_params(params)
         output = RelaxTuple(tuple(output)) if isinstance(output, (list, tuple)) else output
         self._output = self._leaf(output, "gv")
@@ -162,6 +195,7 @@ class BlockBuilder:
 
     def emit(self, value, name_hint="", origin=None):
         """Bind `value` to a new variable and return it: a DataflowVar inside a dataflow block, else a Var."""
+        value = self._flattened(value) if isinstance(value, SeqExpr) else value
         return self._bind(self.normalize(value), name_hint, origin)
 
     def emit_output(self, value, name_hint="", origin=None):
@@ -171,6 +205,17 @@ class BlockBuilder:
     def match_cast(self, value, struct_info, name_hint=""):
         """A variable for `value`, checked at run time to be as struct_info says, which may define new dimensions."""
         return self._bind(self._leaf(value), name_hint, None, as_struct_info(struct_info), MatchCast)
+
+    def emit_normalized(self, binding):
+        """Add a binding as it is; its variable."""
+        self._bindings.append(binding)
+        return binding.var
+
+    def _flattened(self, seq):
+        """The result of a SeqExpr, whose bindings are added to the current block."""
+        for block in seq.blocks:
+            self._bindings.extend(block.bindings)
+        return seq.body
 
     def normalize(self, value):
         """`value` as it may be bound: with struct info, and with variables in place of calls inside it."""
@@ -195,6 +240,8 @@ class BlockBuilder:
 
     def _result_info(self, call):
         """Struct info of a call that has none: of an operator or of a function of the module."""
+        if not isinstance(call.op, str):
+            return called_info(call, self)
         if call.op != "call":
             return upper("classic_call")(call).struct_info
         return call_info(self._mod[call.attrs["gv"]], call.args)
@@ -245,6 +292,8 @@ class BlockBuilder:
                 return tuple(map(convert, a.fields))
             if not isinstance(a, RelaxExpr):
                 return a
+            if isinstance(a.struct_info, PrimStructInfo) and a.struct_info.value is not None:
+                return a.struct_info.value
             if id(a) not in inputs:
                 info = a.struct_info
                 if not isinstance(info, TensorStructInfo) or info.shape is None:
@@ -262,7 +311,8 @@ class BlockBuilder:
                             f"{result!r}")
         placeholders = [p for _, p in inputs.values()]
         infos = [TensorStructInfo(r.shape, r.dtype) for r in results]
-        dims = free_vars([t.shape for t in (*placeholders, *results)])
+        given = [v for v in _scalars((args, kwargs)) if isinstance(v, PrimVar)]
+        dims = list({id(v): v for v in (*free_vars([t.shape for t in (*placeholders, *results)]), *given)}.values())
         prim = create_prim_func([*placeholders, *results, *dims], attrs={"tir.noalias": True})
         prim = prim.replace(attrs={**prim.attrs, **(primfunc_attrs or {})})
         name = getattr(func, "name", None) or getattr(func, "__name__", "te_func")
@@ -288,8 +338,31 @@ class BlockBuilder:
     finalize = get
 
 
+def called_info(call, builder=None):
+    """Struct info of a call of a function that is a value; None where the function's is not known."""
+    info = call.op.struct_info
+    if info is None:
+        return None
+    if info.derive_func is not None and callable(info.derive_func):
+        return info.derive_func(call, builder)
+    if info.params is None:
+        return info.ret
+    if len(info.params) != len(call.args):
+        raise InferError(f"the function takes {len(info.params)} arguments, got {len(call.args)}")
+    return derived_info(info.params, info.ret, call.args)
+
+
+def _scalars(value):
+    """The variables of the expressions among the arguments of a tensor expression."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        return [v for item in value for v in _scalars(item)]
+    return free_vars(value) if isinstance(value, PrimExpr) else []
+
+
 def _te_dim(dim):
     return const(dim.value, "int32") if isinstance(dim, IntImm) and dim.value < 1 << 31 else dim
 
 
-__all__ = ["BlockBuilder", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]
+__all__ = ["BlockBuilder", "BuilderError", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]

@@ -62,12 +62,13 @@ class Namespace:
             operator, parameters = self.signatures[name].split(":")
             operands, attrs, _ = self._bound(name, operator, parameters.split(), args, kwargs)
             return operands, attrs
-        given = inspect.signature(self.composites[name]).bind(self.made, *args, **kwargs)
+        given = self._fit(name, args, kwargs)
         given.apply_defaults()
+        kinds = given.signature.parameters
         values = list(given.arguments.items())[1:]
         names = self.operands_of(name)
         flat = [(k, v) for key, value in values for k, v in (
-            value.items() if isinstance(value, dict) and key == "kwargs" else ((key, value),))]
+            value.items() if kinds[key].kind is inspect.Parameter.VAR_KEYWORD else ((key, value),))]
         return [v for k, v in flat if k in names], {k: v for k, v in flat if k not in names}
 
     def operands_of(self, name):
@@ -86,7 +87,29 @@ class Namespace:
         if name not in self.composites:
             return self.core(name, *args, **kwargs)
         with self._named(name):
+            self._fit(name, args, kwargs)
             return self.composites[name](self.ops, *args, **kwargs)
+
+    def _fit(self, name, args, kwargs):
+        """The arguments of a function of several operators, bound. TypeError or InferError where they do not fit."""
+        signature = inspect.signature(self.composites[name])
+        try:
+            return signature.bind(self.ops, *args, **kwargs)
+        except TypeError as error:
+            named = f"{self.prefix}{name}"
+            names = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
+            twice = [n for n in names[:len(args)] if n in kwargs]
+            unknown = [k for k in kwargs if k not in names]
+            if twice:
+                raise TypeError(f"{named} got two values for argument {twice[0]}") from error
+            if unknown:
+                raise InferError(f"{named} has no attribute {unknown[0]}; it has {', '.join(names)}") from error
+            if len(args) > len(names):
+                raise TypeError(f"{named} takes at most {len(names)} arguments ({', '.join(names)}), got "
+                                f"{len(args)}") from error
+            missing = [n for n in names[len(args):] if n not in kwargs and
+                       signature.parameters[n].default is inspect.Parameter.empty]
+            raise TypeError(f"{named} needs argument {', '.join(missing)}") from error
 
     def core(self, name, /, *args, **kwargs):
         """The call of an operator of the table, whatever function of several has its name."""
@@ -302,11 +325,13 @@ def _slice(ops, args, attrs):
     x, = args
     rank, begin, end = len(shape_of(x)), attrs["begin"], attrs["end"]
     axes = tuple(range(len(begin))) if attrs.get("axes") is None else tuple(attrs["axes"])
-    strides = attrs.get("strides") or (1,) * len(begin)
+    strides = (1,) * len(begin) if attrs.get("strides") is None else tuple(attrs["strides"])
     strides = strides * len(begin) if len(strides) == 1 else strides
     if not len(axes) == len(begin) == len(end) == len(strides):
         raise InferError(f"strided_slice: axes {axes}, begin {begin}, end {end} and strides {strides} must have one "
                          "length")
+    if len({a % rank if rank else a for a in axes}) < len(axes):
+        raise InferError(f"strided_slice: axes {axes} name one axis twice")
     if not all(v is None or isinstance(v, int) for v in (*begin, *end, *strides)):
         raise InferError("strided_slice: begin, end and strides must be numbers; symbolic ones are not supported")
     begins, ends = list(begin), list(end)
@@ -372,7 +397,8 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
+_ADAPT = {"scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
+          "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
 __all__ = ["Namespace", "dtype_of", "plain", "shape_of"]

@@ -7,7 +7,7 @@ import re
 
 from ..op import InferError
 from .classic import dtype_of, plain, shape_of
-from .composites import along, operands
+from .composites import operands
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -99,7 +99,10 @@ def conv(rank, transposed=False):
     def of_layout(ops, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout,
                   out_dtype, **more):
         out_layout = out_layout or data_layout
-        if re.search(r"\d", data_layout + kernel_layout) or data_layout == native and kernel_layout == kernel and (
+        blocks = re.search(r"\d", data_layout + kernel_layout)
+        if blocks and out_layout != data_layout:
+            raise InferError(f"{name}: out_layout {out_layout!r} of blocks must be data_layout {data_layout!r}")
+        if blocks or data_layout == native and kernel_layout == kernel and (
                 out_layout == native):
             blocked = {"data_layout": data_layout} if data_layout != native else {}
             if transposed and rank == 1:
@@ -154,6 +157,8 @@ def pool(rank, kind):
 
     def of_layout(ops, data, layout, out_layout, attrs):
         out_layout = out_layout or layout
+        if re.search(r"\d", layout) and out_layout != layout:
+            raise InferError(f"{name}: out_layout {out_layout!r} of blocks must be layout {layout!r}")
         if re.search(r"\d", layout) or layout == out_layout == native:
             return ops.core(name, data, layout=layout, **attrs)
         y = ops.core(name, _turned(ops, data, _order(layout, native, "data")), **attrs)

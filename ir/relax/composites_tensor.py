@@ -37,14 +37,16 @@ def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
 
 
 def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
-    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 as TVM has it, and
-    int64 where none is said and both are asked."""
+    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 where none is said."""
     if ret_type not in ("both", "values", "indices"):
         raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
     extent = shape_of(data)[_axis("topk", axis, len(shape_of(data)))]
     k = ops.size(extent) if plain(k) < 1 else plain(k)
-    values, indices = ops.items(ops.core("topk", data, k=k, axis=axis, largest=bool(largest)), 2)
+    call = ops.core("topk", data, k=k, axis=axis, largest=bool(largest))
     dtype = dtype or "int32"
+    if ret_type == "both" and dtype == "int64":
+        return call
+    values, indices = ops.items(call, 2)
     indices = indices if dtype == "int64" else ops("astype", indices, dtype)
     return {"both": lambda: ops.tuple(values, indices), "values": lambda: values, "indices": lambda: indices}[
         ret_type]()
@@ -122,7 +124,8 @@ def _without_ellipsis(terms, tensors):
     """(the terms with letters for what "..." stands for, these letters)"""
     hidden = [len(shape_of(t)) - len(term) + 3 if "..." in term else 0 for term, t in zip(terms, tensors)]
     letters = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if not any(c in t for t in terms)][:max(hidden)]
-    return [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)], "".join(letters)
+    named = [term.replace("...", "".join(letters[len(letters) - n:])) for term, n in zip(terms, hidden)]
+    return named, "".join(letters)
 
 
 def _diagonal(ops, x, term):
@@ -216,7 +219,7 @@ def masked_fill(ops, x, mask, value):
 
 @operands("prob uniform_sample sample_indices")
 def multinomial_from_uniform(ops, prob, uniform_sample, sample_indices=None, dtype="int64"):
-    """For each sample the class of its row of `prob` in whose part of the sum of probabilities it lies: (samples, 1)."""
+    """For each sample the class of its row of `prob` in whose part of the sum it lies: (samples, 1)."""
     if len(shape_of(prob)) != 2 or len(shape_of(uniform_sample)) != 2:
         raise InferError("multinomial_from_uniform: prob and uniform_sample must have 2 dimensions")
     sums = ops("cumsum", prob, 1)

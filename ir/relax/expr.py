@@ -1,182 +1,19 @@
-"""Graph IR nodes and struct info. Names are TVM Relax's; classes that TensorIR names too are RelaxVar, RelaxCall
-inside the package and Var, Call in `ingot.relax`."""
+"""Graph IR nodes; struct info is in struct_info.py. Names are TVM Relax's; classes that TensorIR names too are
+RelaxVar, RelaxCall inside the package and Var, Call in `ingot.relax`."""
 from __future__ import annotations
 
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import IntImm, Op, PrimExpr, Var as PrimVar, as_expr, cast
+from ..expr import Op, PrimExpr, Var as PrimVar, as_expr
 from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar, with_attr, without_attr
-from ..node import Mutator, Node, collect, node, node_field, structural_equal, structural_hash
+from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 from ..upper import upper
-from ..vdevice import VDevice
-
-
-# ---------------------------------------------------------------- struct info
-
-class StructInfo(Node):
-    """The static description of a value: what is known before a run. == compares structure."""
-
-    __slots__ = ()
-
-    def __eq__(self, other):
-        return self is other or isinstance(other, StructInfo) and structural_equal(self, other)
-
-    def __hash__(self):
-        return structural_hash(self)
-
-    def __str__(self):
-        return upper("script")(self)
-
-
-def as_struct_info(value):
-    """Struct info, also from what R.Tensor(...) outside a script is; a list means a tuple of them. TypeError else."""
-    if isinstance(value, (list, tuple)):
-        return TupleStructInfo(tuple(value))
-    value = value.struct_info() if hasattr(value, "struct_info") and callable(value.struct_info) else value
-    if not isinstance(value, StructInfo):
-        raise TypeError(f"expected struct info such as TensorStructInfo((1, 8), \"float32\"), not {value!r}")
-    return value
-
-
-class Dims(tuple):
-    """The dimensions in struct info: a tuple that scripts also read as a ShapeExpr."""
-
-    __slots__ = ()
-
-    @property
-    def values(self):
-        return self
-
-    @property
-    def struct_info(self):
-        return ShapeStructInfo(self)
-
-    @property
-    def checked_type(self):
-        return ShapeStructInfo(None, len(self))
-
-
-def _dims(values):
-    """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
-    if values is None:
-        return None
-    return Dims(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
-
-
-def _set(node, name, value):
-    object.__setattr__(node, name, value)
-
-
-def _set_rank(info, dims, ndim):
-    """ndim, of a tuple of dimensions what it says; ValueError where a script gives both."""
-    if dims is not None:
-        if ndim != -1 and (isinstance(dims, list) or len(dims) != ndim):
-            raise ValueError(f"{type(info).__name__}: cannot specify both shape and ndim; the shape has {len(dims)} "
-                             f"dimensions, ndim is {ndim}")
-        ndim = len(dims)
-    _set(info, "ndim", ndim)
-
-
-@node
-class TensorStructInfo(StructInfo):
-    """shape: a tuple of int64 expressions; a variable of a shape; or None when at most the number of dimensions is
-    known (ndim, -1: not). dtype "void": not known. vdevice: where a script says that the tensor lies."""
-
-    shape: tuple = None
-    dtype: DataType = "float32"
-    ndim: int = -1
-    vdevice: VDevice = None
-
-    def __post_init__(self):
-        shape = self.shape
-        if not isinstance(self.ndim, int):  # TVM's order: shape, dtype, vdevice, ndim
-            ndim, vdevice = (self.vdevice, self.ndim) if isinstance(self.vdevice, int) else (-1, self.ndim)
-            _set(self, "ndim", ndim)
-            _set(self, "vdevice", vdevice)
-        _set(self, "dtype", DataType(self.dtype or "void"))
-        if isinstance(shape, _AnyVar):
-            if not isinstance(shape.struct_info, ShapeStructInfo):
-                raise TypeError(f"a shape must be a shape, {shape.name} is {shape.struct_info}")
-            _set(self, "ndim", shape.struct_info.ndim)
-            return
-        _set_rank(self, getattr(shape, "values", shape), self.ndim)
-        _set(self, "shape", _dims(shape))
-
-    @property
-    def dims(self):
-        """The shape as a tuple of expressions, also where it is a variable of a known shape; None when not known."""
-        return self.shape.struct_info.values if isinstance(self.shape, _AnyVar) else self.shape
-
-    @property
-    def static_shape(self):
-        """The shape as ints; None when any dimension is symbolic."""
-        if not isinstance(self.shape, tuple) or not all(isinstance(s, IntImm) for s in self.shape):
-            return None
-        return tuple(s.value for s in self.shape)
-
-
-@node
-class ShapeStructInfo(StructInfo):
-    values: tuple = None
-    ndim: int = -1
-
-    def __post_init__(self):
-        _set_rank(self, self.values, self.ndim)
-        _set(self, "values", _dims(self.values))
-
-
-@node
-class PrimStructInfo(StructInfo):
-    """A number: of a dtype, or known to be `value`."""
-
-    dtype: DataType = None
-    value: PrimExpr = None
-
-    def __post_init__(self):
-        if self.value is not None:
-            value = self.value
-            _set(self, "value", prim_const(value, self.dtype or "int64") if type(value) is int else as_expr(value))
-            _set(self, "dtype", self.value.dtype)
-        elif self.dtype is None:
-            raise ValueError("PrimStructInfo needs a dtype or a value")
-        _set(self, "dtype", DataType(self.dtype))
-
-
-@node
-class FuncStructInfo(StructInfo):
-    """A function. params: the struct infos of its parameters, None: not known. ret: of its result. derive_func: what
-    tells the result's from a call, in place of ret: derive_func(call, builder) -> StructInfo."""
-
-    params: tuple = node_field(define=True)
-    ret: StructInfo = None
-    purity: bool = True
-    derive_func: object = node_field(ignore=True, default=None)
-
-    def __post_init__(self):
-        if self.params is not None:
-            _set(self, "params", tuple(map(as_struct_info, self.params)))
-        _set(self, "ret", ObjectStructInfo() if self.ret is None else as_struct_info(self.ret))
-
-    @staticmethod
-    def opaque_func(*, ret=None, derive_func=None, purity=False):
-        """Of a function whose parameters are not known."""
-        return FuncStructInfo(None, ret, purity, derive_func)
-
-
-@node
-class TupleStructInfo(StructInfo):
-    fields: tuple
-
-    def __post_init__(self):
-        object.__setattr__(self, "fields", tuple(as_struct_info(f) for f in self.fields))
-
-
-@node
-class ObjectStructInfo(StructInfo):
-    pass
+from .struct_info import (  # noqa: F401
+    Dims, FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo,
+    TupleStructInfo, as_dims, as_struct_info, static_type)
 
 
 # ---------------------------------------------------------------- expressions
@@ -236,22 +73,6 @@ class RelaxExpr(Node):
         return self.fields[index] if isinstance(self, RelaxTuple) else TupleGetItem(self, index % len(fields))
 
 
-def static_type(info):
-    """Struct info without dimensions, what TVM called a type; None of None."""
-    if isinstance(info, TensorStructInfo):
-        return TensorStructInfo(None, info.dtype, info.ndim)
-    if isinstance(info, ShapeStructInfo):
-        return ShapeStructInfo(None, info.ndim)
-    if isinstance(info, PrimStructInfo):
-        return PrimStructInfo(info.dtype)
-    if isinstance(info, TupleStructInfo):
-        return TupleStructInfo(tuple(map(static_type, info.fields)))
-    if isinstance(info, FuncStructInfo):
-        params = None if info.params is None else tuple(map(static_type, info.params))
-        return FuncStructInfo(params, static_type(info.ret), info.purity)
-    return info
-
-
 class _AnyVar(RelaxExpr):
     __slots__ = ()
 
@@ -295,6 +116,10 @@ class Constant(RelaxExpr):
     data: np.ndarray
     name: str = node_field(ignore=True, default="")
 
+    def __post_init__(self):
+        if not isinstance(self.data, np.ndarray) and hasattr(self.data, "numpy"):  # a runtime's NDArray
+            object.__setattr__(self, "data", self.data.numpy())
+
     @property
     def struct_info(self):
         return TensorStructInfo(self.data.shape, self.data.dtype.name)
@@ -310,7 +135,7 @@ class ShapeExpr(RelaxExpr):
         for v in getattr(self.values, "values", self.values):
             if isinstance(v, PrimVar) and v.dtype != "int64":
                 raise TypeError(f"the value in ShapeStructInfo can only have dtype of int64, {v.name} is {v.dtype}")
-        object.__setattr__(self, "values", _dims(self.values))
+        object.__setattr__(self, "values", as_dims(self.values))
 
     def __getitem__(self, index):
         if not isinstance(index, int):
@@ -390,18 +215,8 @@ class TupleGetItem(RelaxExpr):
 
     @property
     def struct_info(self):
-        return self.tuple_value.struct_info.fields[self.index]
-
-
-@node
-class ExternFunc(RelaxExpr):
-    """A foreign function as a value: what call_packed and call_dps_packed call by name."""
-
-    global_symbol: str
-
-    @property
-    def struct_info(self):
-        return ObjectStructInfo()
+        fields = getattr(self.tuple_value.struct_info, "fields", None)
+        return None if fields is None else fields[self.index]
 
 
 class Attrs(dict):
@@ -409,7 +224,9 @@ class Attrs(dict):
 
     def __getattr__(self, name):
         if name in self:
-            return self[name]
+            value = self[name]
+            numbers = isinstance(value, tuple) and value and all(type(v) is int for v in value)
+            return tuple(prim_const(v, "int64") for v in value) if numbers else value
         raise AttributeError(f"no attribute {name}; there are {', '.join(self) or 'none'}")
 
 
@@ -418,6 +235,26 @@ class _GraphOp(Op):
 
     __slots__ = ()
     space = "relax."
+
+
+@node
+class ExternFunc(RelaxExpr):
+    """A foreign function as a value: what call_packed and call_dps_packed call by name, or the callee of a call."""
+
+    global_symbol: str
+    struct_info: StructInfo = node_field(ignore=True, default=None)
+
+    def __post_init__(self):
+        if self.struct_info is None:
+            object.__setattr__(self, "struct_info", FuncStructInfo.opaque_func())
+
+    def __str__(self):
+        return self.global_symbol
+
+
+def extern(name, struct_info=None):
+    """The ExternFunc `name`."""
+    return ExternFunc(name, struct_info)
 
 
 @node
@@ -441,6 +278,11 @@ class RelaxCall(RelaxExpr):
         if isinstance(self.op, GlobalVar):  # as TVM has calls of functions
             object.__setattr__(self, "attrs", {**(self.attrs or {}), "gv": self.op})
             object.__setattr__(self, "op", "call")
+        if isinstance(self.op, ExternFunc):
+            object.__setattr__(self, "attrs", {**(self.attrs or {}), "func": self.op.global_symbol})
+            if self.struct_info is None:
+                object.__setattr__(self, "struct_info", self.op.struct_info.ret)
+            object.__setattr__(self, "op", "call_packed")
         if isinstance(self.op, RelaxExpr):
             if self.op.struct_info is not None and not isinstance(self.op.struct_info, FuncStructInfo):
                 raise ValueError(f"only functions are called; {getattr(self.op, 'name', 'this')} is "
@@ -450,6 +292,12 @@ class RelaxCall(RelaxExpr):
         object.__setattr__(self, "args", tuple(self.args))
         if type(self.attrs) is not Attrs:
             object.__setattr__(self, "attrs", Attrs(self.attrs or {}))
+
+    @property
+    def sinfo_args(self):
+        """What a call of a PrimFunc or foreign function declares its result to be."""
+        declares = isinstance(self.op, str) and self.op.startswith("call_") and self.struct_info is not None
+        return (self.struct_info,) if declares else ()
 
 
 @node
@@ -483,8 +331,8 @@ class MatchCast(Node):
     value: RelaxExpr = None
 
     def __init__(self, var, value, struct_info=None):
-        """struct_info: of a variable that has none."""
-        if struct_info is not None and var.struct_info is None:
+        """struct_info: of the variable."""
+        if struct_info is not None:
             object.__setattr__(var, "struct_info", as_struct_info(struct_info))
         object.__setattr__(self, "var", var)
         object.__setattr__(self, "value", value)

@@ -10,9 +10,11 @@ import inspect
 from .. import op as op_table
 from ..op import InferError
 from ..dtype import DataType
+from ..tir.index_map import IndexMap
 from .classic import Function, Namespace, dtype_of, plain, shape_of
 from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
-from .rules import RULES
+from .infos import same_info
+from .rules import RULES, WINDOWS
 from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
@@ -98,7 +100,12 @@ class GraphNamespace(Namespace):
 
     def bound(self, name, args, kwargs):
         if name not in self.runtime:
-            return super().bound(name, args, kwargs)
+            operands, attrs = super().bound(name, args, kwargs)
+            if callable(attrs.get("index_map")):  # a node, so that programs are saved
+                ndim = getattr(operands[0].struct_info, "ndim", -1)
+                attrs["index_map"] = IndexMap.from_func(attrs["index_map"], ndim if ndim >= 0 else None,
+                                                        index_dtype="int64")
+            return operands, attrs
         given = inspect.signature(self.runtime[name]).bind(*args, **kwargs)
         names, operands, attrs = self.operands_of(name), [], {}
         for k, v in given.arguments.items():
@@ -115,7 +122,8 @@ class GraphNamespace(Namespace):
         values = list(leaves((args, kwargs)))
         if name in self.runtime:
             info = None if any(e.struct_info is None for e in values) else self.runtime[name](*args, **kwargs)
-            return self._classic(name, args, kwargs, info)
+            call = self._classic(name, args, kwargs, info)
+            return call if name in ("to_vdevice", "hint_on_device") else _on_device(call, values)
         if any(e.struct_info is None for e in values):
             return self._classic(name, args, kwargs, None)
         if not any(map(is_partial, values)):
@@ -124,19 +132,33 @@ class GraphNamespace(Namespace):
                 whole = isinstance(made, RelaxCall) and (
                     name not in self.composites or made.op == name and _plain_call(made))
                 if whole:
-                    return _on_device(made, values)
+                    return _on_device(self._spelled(name, made, args, kwargs), values)
                 if name not in self.composites or getattr(self.composites[name], "inline", False):
-                    return made
+                    return _on_device(made, values) if isinstance(made, RelaxCall) else made
                 return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
             except InferError as error:
                 strict = error
         rule = RULES.get(name)
+        if strict is not None and name in self.composites and set(kwargs) - set(
+                inspect.signature(self.composites[name]).parameters):
+            raise strict
         try:
-            info = infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape") if not rule else (
-                rule(*self._values(name, args, kwargs)))
+            info = rule(*self._values(name, args, kwargs)) if rule else infer_partial(
+                lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
+
+    def _spelled(self, name, made, args, kwargs):
+        """A call of a window over symbolic dimensions, with these as TVM writes them; they are equal."""
+        rule, info = RULES.get(name) if name in WINDOWS else None, made.struct_info
+        if rule is None or info.static_shape is not None:
+            return made
+        try:
+            spelled = rule(*self._values(name, args, kwargs))
+        except InferError:
+            return made
+        return made.replace(struct_info=spelled) if same_info(spelled, info) else made
 
     def _values(self, name, args, kwargs):
         """(operands without those left out, attributes with their defaults, as Python's)"""

@@ -37,22 +37,32 @@ def dims_told(info, actual):
 
 def _dims(info):
     if isinstance(info, TensorStructInfo):
-        return info.shape
+        return info.dims
     if isinstance(info, PrimStructInfo):
         return None if info.value is None else (info.value,)
     return info.values if isinstance(info, ShapeStructInfo) else None
 
 
-def call_dims(func, args):
-    """{dimension of a graph function's parameters: what it is for arguments of these struct infos}."""
+def told_dims(params, args):
+    """{dimension of parameters of these struct infos: what it is for arguments of those}."""
     dims = {}
-    for p, info in zip(func.params, args):
-        for mine, theirs in dims_told(p.struct_info, info):
+    for param, info in zip(params, args):
+        for mine, theirs in dims_told(param, info):
             if isinstance(mine, Var):
                 dims.setdefault(mine, theirs)
     return dims
 
 
+def call_dims(func, args):
+    """{dimension of a graph function's parameters: what it is for arguments of these struct infos}."""
+    return told_dims([p.struct_info for p in func.params], args)
+
+
+def derived_info(params, ret, args):
+    """`ret` of a function whose parameters have these struct infos, with the dimensions that the arguments tell."""
+    return substitute(ret, told_dims(params, [a.struct_info for a in args]))
+
+
 def call_info(func, args):
     """The struct info of a call of a graph function: of its result, with the dimensions that the arguments tell."""
-    return substitute(func.ret_struct_info, call_dims(func, [a.struct_info for a in args]))
+    return derived_info([p.struct_info for p in func.params], func.ret_struct_info, args)

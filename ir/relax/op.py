@@ -13,6 +13,7 @@ from ..upper import provides
 from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
 from .classic import dtype_of
+from .control import CONTROL
 from .composites_nn import NN
 from .composites_tensor import TENSORS
 from .graph_calls import GraphNamespace
@@ -95,11 +96,16 @@ SIGNATURES["nn.dense"] = "nn.dense: data weight out_dtype"
 # As the first scripts for Relax call them.
 SIGNATURES |= {"dense": SIGNATURES["nn.dense"], "relu": SIGNATURES["nn.relu"], "softmax": SIGNATURES["nn.softmax"]}
 SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
-composites.linear.inline = True  # TVM's is three calls, too
-_COMPOSITES = {**composites.SHARED, "linear": composites.linear, **TENSORS, **NN}
+def _shape_of(ops, x):
+    """The shape of a tensor, as a value."""
+    return get_shape_of(x)
+
+
+_shape_of.inline = composites.linear.inline = True  # TVM's is three calls, too
+_COMPOSITES = {**composites.SHARED, "shape_of": _shape_of, "linear": composites.linear, **TENSORS, **NN}
 _namespace = GraphNamespace(SIGNATURES, _finish, _COMPOSITES, RUNTIME)
 call, names = _namespace.call, _namespace.names
-_KNOWN = frozenset(names())
+_KNOWN = frozenset(names()) - frozenset(CONTROL)
 provides("graph_operator")(call)
 provides("classic_call")(_namespace.again)
 provides("in_operators")(_namespace.in_operators)

@@ -109,8 +109,8 @@ def infer_partial(make, args, kwargs, as_dims=False):
     """
     found = list({id(e): e for e in leaves((tuple(args), kwargs)) if is_partial(e)}.values())
     info = _infer(make, args, kwargs, found, as_dims, True)  # raises what known dimensions contradict
-    if not any(isinstance(i, TensorStructInfo) and i.shape is not None and i.shape is not i.dims for e in found
-               for i in getattr(e.struct_info, "fields", (e.struct_info,))):
+    infos = [i for e in found for i in getattr(e.struct_info, "fields", (e.struct_info,))]
+    if as_dims or not any(isinstance(i, TensorStructInfo) and i.shape is not i.dims for i in infos):
         return info
     try:
         return _infer(make, args, kwargs, found, as_dims, False)
@@ -208,13 +208,18 @@ def _shape(results, found, unknowns, as_dims):
         if known is not None:
             if not as_dims and all(structural_equal(i.shape, known) for _, i, _ in results):
                 return var
-        elif all(_is(i.shape, unknowns.wilds.get((id(var), i.ndim))) for _, i, _ in results):
+        elif all(_is(i.shape, unknowns.wilds.get((id(var), _rank(var, r)))) for r, i, _ in results):
             return var
     first = results[0][1].shape
     if not any(loose or any(map(has_wild, i.shape)) for _, i, loose in results) and all(
             structural_equal(i.shape, first) for _, i, _ in results):
         return first
     return None
+
+
+def _rank(var, ranks):
+    """How many dimensions a variable of a shape had in a try."""
+    return ranks.get(id(var), var.struct_info.ndim)
 
 
 def _is(shape, dims):

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import re
 
-from ..expr import FloorDiv, IntImm
-from ..node import collect
+from ..expr import Add, IntImm
+from ..node import Mutator
+from ..op import InferError
+from ..tir.index_map import IndexMap
 from .classic import plain
 from .composites_nn import each, pads
-from ..op import InferError
 from .expr import RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, fail, normalize_axis, same_dim, shape_text, simplify)
+from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis,
+                         same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -67,9 +69,22 @@ def _check_rank(name, info, layout, what):
 
 
 def _quotient(value, divisor):
-    """floor(value / divisor) + 1"""
-    part = simplify(as_dim(value) // divisor) if divisor != 1 else simplify(as_dim(value))
-    return part + 1 if collect(part, FloorDiv) else simplify(part + 1)
+    """floor(value / divisor) + 1, as TVM writes it."""
+    value = _spelled(simplify(as_dim(value)))
+    if isinstance(value, IntImm) or divisor == 1:
+        return _spelled(simplify(value // divisor + 1))
+    return value // divisor + 1
+
+
+class _Differences(Mutator):
+    """a + -2 as a - 2."""
+
+    def visit_Add(self, e):
+        e = self.generic_visit(e)
+        return e.a - -e.b.value if isinstance(e, Add) and isinstance(e.b, IntImm) and e.b.value < 0 else e
+
+
+_spelled = _Differences().visit
 
 
 def _check_layout(name, layout, letters):
@@ -107,23 +122,29 @@ def conv(rank, transposed=False):
         for k, letter in enumerate(space):
             reach = (kernel[letter] - 1) * dilation[k]
             edges = padding[k] + padding[k + rank]
-            whole[letter] = simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1) if transposed else (
+            whole[letter] = (
+                _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
                 _quotient(data[letter] + edges - reach - 1, strides[k]))
         return _result(x, _laid_out(whole, out_layout), None, dtype)
     return rule
+
+
+def _differ(a, b):
+    """Whether two dimensions are known to differ."""
+    difference = simplify(as_dim(a) - b)
+    return isinstance(difference, IntImm) and difference.value != 0
 
 
 def _channels(name, data, kernel, groups, transposed):
     """The channels of the result, checked against the data's."""
     if groups < 1:
         fail(name, f"groups={groups} must be at least 1")
-    known = {k: plain(v) for k, v in (("C", data["C"]), ("I", kernel["I"]), ("O", kernel["O"]))}
-    takes = known["I"] if transposed else known["I"] * groups if isinstance(known["I"], int) else None
-    if isinstance(known["C"], int) and isinstance(takes, int) and known["C"] != takes:
-        fail(name, f"data has {known['C']} channels, the weight takes {takes}")
-    divided = known["I" if transposed else "O"]
-    if isinstance(divided, int) and divided % groups:
-        fail(name, f"groups={groups} does not divide {divided} channels of the weight")
+    takes = kernel["I"] if transposed else kernel["I"] * groups
+    if _differ(data["C"], takes):
+        fail(name, f"data has {dim_text(data['C'])} channels, the weight takes {dim_text(simplify(takes))}")
+    divided = kernel["I" if transposed else "O"]
+    if _differ(divided % groups, 0):
+        fail(name, f"groups={groups} does not divide {dim_text(divided)} channels of the weight")
     return simplify(kernel["O"] * groups) if transposed else kernel["O"]
 
 
@@ -207,12 +228,14 @@ def split(operands, attrs):
     if count < 1:
         fail("split", f"indices_or_sections {parts} must be at least 1")
     if count == 1:
-        return TupleStructInfo((x,)) if x.shape is not None or x.ndim < 0 else TupleStructInfo((_result(x, None),))
+        return x if not isinstance(parts, int) else TupleStructInfo((x,))
     if dims is None:
         return TupleStructInfo((_result(x, None),) * count)
     extent = dims[axis]
     if isinstance(parts, int):
         size = simplify((extent + (count - 1)) // count)
+        if isinstance(extent, IntImm) and size.value * (count - 1) >= max(extent.value, 1):
+            fail("split", f"axis {axis} of extent {extent.value} does not divide into {count} parts")
         sizes = [size] * (count - 1) + [simplify(extent - size * (count - 1))]
     elif isinstance(extent, IntImm) and all(isinstance(p, int) for p in parts):
         ends = [0, *(min(p + extent.value if p < 0 else p, extent.value) for p in parts), extent.value]
@@ -222,23 +245,52 @@ def split(operands, attrs):
     return TupleStructInfo(tuple(_result(x, (*dims[:axis], as_dim(s), *dims[axis + 1:])) for s in sizes))
 
 
+def strided_slice(operands, attrs):
+    x, axes = info_of("strided_slice", operands[0]), attrs.get("axes")
+    begin, end = attrs["begin"], attrs["end"]
+    strides = (1,) * len(begin) if attrs.get("strides") is None else attrs["strides"]
+    axes = tuple(range(len(begin))) if axes is None else tuple(axes)
+    if not len(axes) == len(begin) == len(end) == len(strides):
+        fail("strided_slice", "axes, begin, end and strides must have one length")
+    if not axes:
+        return x.replace(vdevice=None)
+    if x.ndim >= 0:
+        axes = [normalize_axis("strided_slice", a, x.ndim) for a in axes]
+        if len(set(axes)) < len(axes):
+            fail("strided_slice", f"axes {axes} name one axis twice")
+    if x.dims is None:
+        return _result(x, None)
+    dims = list(x.dims)
+    for axis, first, last, step in zip(axes, begin, end, strides):
+        if all(isinstance(v, int) for v in (first, last, step)) and isinstance(dims[axis], IntImm):
+            dims[axis] = as_dim(len(range(*slice(first, last, step).indices(dims[axis].value))))
+        elif attrs.get("assume_inbound") and isinstance(step, int) and step > 0:
+            dims[axis] = simplify((last - first + (step - 1)) // step) if step > 1 else simplify(as_dim(last - first))
+        else:
+            return _result(x, None)
+    return _result(x, dims)
+
+
 def squeeze(operands, attrs):
     x, axis = info_of("squeeze", operands[0]), attrs.get("axis")
     dims = _dims(x)
     if axis is None:
+        known = x.dims
+        if dims is None and known is not None and all(isinstance(d, IntImm) and d.value != 1 for d in known):
+            return x.replace(vdevice=None)
         if dims is None or not all(isinstance(d, IntImm) for d in dims):
             return _result(x, None, -1)
         return _result(x, [d for d in dims if d.value != 1])
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    if not axes:
+        return x.replace(vdevice=None)
     if x.ndim < 0:
         return _result(x, None, -1)
-    axes = {normalize_axis("squeeze", a, x.ndim) for a in axes}
+    axes = normalize_axes("squeeze", axes, x.ndim)
     known = x.dims
     for a in axes if known is not None else ():
         if isinstance(known[a], IntImm) and known[a].value != 1:
             fail("squeeze", f"axis {a} of {shape_text(known)} is not 1")
-    if not axes:
-        return x.replace(vdevice=None)
     return _result(x, None if dims is None else [d for k, d in enumerate(dims) if k not in axes], x.ndim - len(axes))
 
 
@@ -362,13 +414,74 @@ def one_hot(operands, attrs):
     return TensorStructInfo((*dims[:axis], as_dim(depth), *dims[axis:]), dtype)
 
 
+def shape_of(operands, attrs):
+    x = info_of("shape_of", operands[0])
+    return ShapeStructInfo(None, x.ndim) if x.dims is None else ShapeStructInfo(x.dims)
+
+
+def flatten(operands, attrs):
+    x = info_of("flatten", operands[0])
+    if x.ndim == 1:
+        return x.replace(vdevice=None)
+    return TensorStructInfo((1,), x.dtype) if x.ndim == 0 else TensorStructInfo(None, x.dtype, 1)
+
+
+def ewise_fma(operands, attrs):
+    infos = [info_of("ewise_fma", v) for v in operands]
+    ranks, dtypes = {i.ndim for i in infos} - {-1}, {i.dtype for i in infos} - {"void"}
+    if len(ranks) > 1 or len(dtypes) > 1:
+        fail("ewise_fma", f"operands differ: {', '.join(map(str, infos))}", InferTypeError)
+    dtype = "void" if any(i.dtype == "void" for i in infos) else infos[0].dtype
+    shapes = [i.shape for i in infos]
+    if all(s is not None and s is shapes[0] for s in shapes):
+        return TensorStructInfo(shapes[0], dtype)
+    dims = [_dims(i) for i in infos]
+    if None not in dims:
+        for own in dims[1:]:
+            if any(map(_differ, dims[0], own)):
+                fail("ewise_fma", f"shapes differ: {', '.join(map(shape_text, dims))}")
+        if all(all(map(same_dim, dims[0], own)) for own in dims[1:]):
+            return TensorStructInfo(dims[0], dtype)
+    return TensorStructInfo(None, dtype, ranks.pop() if ranks else -1)
+
+
+def layout_transform(operands, attrs):
+    x, index_map = info_of("layout_transform", operands[0]), attrs.get("index_map")
+    if index_map is None:
+        fail("layout_transform", "needs an index_map")
+    if not isinstance(index_map, IndexMap):
+        index_map = IndexMap.from_func(index_map, None if x.ndim < 0 else x.ndim, index_dtype="int64")
+    takes = len(index_map.initial_indices)
+    if x.ndim not in (-1, takes):
+        fail("layout_transform", f"the index map takes {takes} indices, the tensor has {x.ndim} dimensions")
+    dims = _dims(x)
+    if dims is None:
+        return _result(x, None, len(index_map.final_indices))
+    return _result(x, index_map.map_shape(dims))
+
+
+def repeat(operands, attrs):
+    x, axis = info_of("repeat", operands[0]), attrs.get("axis")
+    dims = _dims(x)
+    if axis is None:
+        return TensorStructInfo(None, x.dtype, 1)
+    if x.ndim >= 0:
+        axis = normalize_axis("repeat", axis, x.ndim)
+    return _result(x, None if dims is None else (
+        *dims[:axis], simplify(dims[axis] * attrs["repeats"]), *dims[axis + 1:]))
+
+
 RULES = {
+    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten,
+    "repeat": repeat,
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)}, **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},
-    "image.resize2d": resize2d, "split": split, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
+    "image.resize2d": resize2d, "split": split,
+    "strided_slice": strided_slice, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
     "collapse_sum_like": collapse_sum_like, "collapse_sum_to": collapse_sum_to, "gather_elements": gather_elements,
     "gather_nd": gather_nd, "scatter_elements": scatter("scatter_elements"), "scatter_nd": scatter("scatter_nd"),
     "one_hot": one_hot,
 }
-__all__ = ["RULES"]
+WINDOWS = tuple(name for name in RULES if name.startswith("nn."))
+__all__ = ["RULES", "WINDOWS"]

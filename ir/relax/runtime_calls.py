@@ -190,11 +190,6 @@ def tensor_to_shape(x):
     return ShapeStructInfo(None, size.value if isinstance(size, IntImm) else -1)
 
 
-def shape_of(expr):
-    info = _tensor("shape_of", expr)
-    return ShapeStructInfo(info.dims, info.ndim) if info.dims is not None else ShapeStructInfo(None, info.ndim)
-
-
 # ---------------------------------------------------------------- messages, closures
 
 @operands("values")
@@ -302,7 +297,7 @@ RUNTIME = {
     "ccl.allreduce": allreduce, "ccl.allgather": allgather, "ccl.broadcast_from_worker0": broadcast_from_worker0,
     "ccl.scatter_from_worker0": scatter_from_worker0,
     "dynamic_strided_slice": dynamic_strided_slice, "unique": unique, "nonzero": nonzero,
-    "tensor_to_shape": tensor_to_shape, "shape_of": shape_of, "print": print_, "assert_op": assert_op,
+    "tensor_to_shape": tensor_to_shape, "print": print_, "assert_op": assert_op,
     "make_closure": make_closure, "invoke_closure": invoke_closure, "invoke_pure_closure": invoke_closure,
     "null_value": null_value,
     **{f"inspect.{n}": _inspected(n) for n in ("tensor_dtype_code", "tensor_dtype_bits", "tensor_dtype_lanes",

@@ -62,7 +62,7 @@ def _script(node):
         return _with_header("ITR", RelaxPrinter().function_text(node))
     if isinstance(node, Stmt):
         return TIRPrinter().statement(node)
-    if isinstance(node, GlobalVar) or type(node).__module__ == relax.__name__:
+    if isinstance(node, (GlobalVar, relax.StructInfo)) or type(node).__module__ == relax.__name__:
         return RelaxPrinter().node_text(node)
     return expr_to_str(node)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from ..module import GlobalVar
 from ..relax import control, expr, op
@@ -20,6 +21,10 @@ class InfoSpec(S.Spec):
     args: tuple = ()
     kwargs: dict = None
     place = "an annotation, or struct info in a call"
+
+    def as_struct_info(self, dict_globals=None):
+        """struct_info, as TVM names it."""
+        return self.struct_info()
 
     def struct_info(self):
         """The StructInfo outside a script, where dimensions are expressions and none is quoted."""
@@ -100,10 +105,12 @@ ROWS = {
     "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
-    "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
+    "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
+    "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }
+ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec)  # where scripts look up what R.Tensor makes
 R = Namespace("R", ROWS, _operator)
 
 __all__ = ["Globals", "R", "ROWS"]

@@ -194,6 +194,8 @@ class RelaxPrinter(TIRPrinter):
             return f"{self.expr(c.op, ATOM)}({', '.join(self.exprs(c.args))})", ATOM
         args, spec = self.exprs(c.args), OPS.get(c.op)
         args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
+        if c.op == "topk" and spec is not None and set(attrs) == set(spec.attrs):
+            attrs["dtype"] = "int64"  # R.topk has int32 where nothing is said
         item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
         return f"R.{c.op}({', '.join(args + self._keywords(attrs))}){item}", ATOM
 

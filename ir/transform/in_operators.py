@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from ..names import Names, unique_name
 from ..node import Mutator, collect
 from ..op import OPS, InferError
-from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem,
-                          VarBinding)
+from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr,
+                          TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
 from ..relax.infos import same_info
 from ..upper import upper
 
@@ -22,24 +22,60 @@ def is_classic(call):
 
 
 def in_operators(mod):
-    """Requires: nothing. Ensures that calls name operators of the table, with all of these' attributes; struct info
-    that becomes known by that is inferred again. What is still not known stays as it is."""
-    functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and any(map(
-        is_classic, collect(f.body, RelaxCall))) else f for name, f in mod.functions.items()}
+    """Requires: nothing. Ensures that variables have names of their own, and calls name operators of the table, with
+    all of these' attributes; struct info that becomes known by that is inferred again. What is still not known stays as it
+    is."""
+    functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and (_has_equal_names(f) or any(map(
+        is_classic, collect(f.body, RelaxCall)))) else f for name, f in mod.functions.items()}
     return mod.with_functions(functions) if any(functions[n] is not f for n, f in mod.functions.items()) else mod
+
+
+def require_known(mod):
+    """The module, in whose graphs every operator's result has a known shape and dtype. InferError names the first that
+    has none, and calls that no operator computes."""
+    for func in mod.functions.values():
+        for b in collect(func, VarBinding) if isinstance(func, Function) else ():
+            call = b.value
+            if not isinstance(call, RelaxCall) or not isinstance(call.op, str):
+                continue
+            if is_classic(call) or call.op in OPS and not _is_known(call.struct_info):
+                raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its "
+                                 "shape and dtype must be known; give those of the parameters, or use match_cast")
+    return mod
+
+
+def _is_known(info):
+    if isinstance(info, TupleStructInfo):
+        return all(map(_is_known, info.fields))
+    return not isinstance(info, TensorStructInfo) or isinstance(info.shape, tuple) and info.dtype != "void"
+
+
+def _has_equal_names(func):
+    variables = [*func.params, *(b.var for block in func.body.blocks for b in block.bindings)]
+    return len({v.name for v in variables}) < len(variables)
 
 
 class _Rewrite(Mutator):
     def __init__(self, func):
         self.known, self.bindings = {}, []
         self.names = Names(v.name for v in collect(func, VARS))
+        self.used = set()  # of variables so far
 
     def function(self, func):
+        params = tuple(self._named(p) for p in func.params)
         body = self.visit(func.body)
         info = func.ret_struct_info
         if info is not None and not same_info(info, body.struct_info):
             info = body.struct_info
-        return func.replace(body=body, ret_struct_info=info)
+        return func.replace(params=params, body=body, ret_struct_info=info)
+
+    def _named(self, var, info=None):
+        """A variable for `var`, of a name that none before has."""
+        name = var.name if var.name not in self.used else unique_name(var.name, self.names)
+        self.used.add(name)
+        if name != var.name or info is not None:
+            self.known[id(var)] = type(var)(name, info or var.struct_info, var.origin)
+        return self.known.get(id(var), var)
 
     def visit_RelaxVar(self, v):
         return self.known.get(id(v), v)
@@ -64,13 +100,13 @@ class _Rewrite(Mutator):
     def _binding(self, b):
         value = self.visit(b.value)
         if isinstance(b, MatchCast):
-            self.bindings.append(b.replace(value=value))
+            self.bindings.append(b.replace(var=self._named(b.var), value=value))
             return
         if isinstance(value, RelaxCall):
             value = self._call(value, value is not b.value, b.var)
         var, info = b.var, value.struct_info
-        if var.struct_info is None or not same_info(var.struct_info, info):
-            var = self.known[id(b.var)] = type(var)(var.name, info, var.origin)
+        same = var.struct_info is not None and same_info(var.struct_info, info)
+        var = self._named(var, None if same else info)
         self.bindings.append(VarBinding(var, value))
 
     def _call(self, call, changed, var):
@@ -98,4 +134,4 @@ class _Rewrite(Mutator):
         return made
 
 
-__all__ = ["in_operators", "is_classic"]
+__all__ = ["in_operators", "is_classic", "require_known"]

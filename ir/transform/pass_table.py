@@ -67,6 +67,7 @@ from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_matc
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .match_signs import match_signs
+from .matrix_dots import matrix_dots
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -281,6 +282,7 @@ TIR = _rows(
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
     ("LaneIndexedDot", _tir, lane_indexed_dot, "flat buffers, vectors, tir.fma"),
+    ("MatrixDots", _tir, matrix_dots, "flat buffers, vectors, tir.fma"),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
     ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),

@@ -9,17 +9,34 @@ from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 
 
-def DynTensorType(ndim=-1, dtype="float32"):  # noqa: N802 (TVM's name)
-    """What TVM called the struct info of a tensor of unknown shape."""
-    return _relax.TensorStructInfo(None, dtype, ndim)
+class _Types(type):
+    """What TVM's types were: struct info without dimensions."""
+
+    def __call__(cls, *args, **kwargs):
+        return cls.make(*args, **kwargs)
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, cls.info)
 
 
-TensorType = DynTensorType
+class TensorType(metaclass=_Types):
+    info = _relax.TensorStructInfo
+
+    @staticmethod
+    def make(ndim=-1, dtype="float32"):
+        return _relax.TensorStructInfo(None, dtype, ndim)
 
 
-def ShapeType(ndim=-1):  # noqa: N802
-    """What TVM's types have for shapes."""
-    return _relax.ShapeStructInfo(None, ndim)
+class ShapeType(metaclass=_Types):
+    info = _relax.ShapeStructInfo
+
+    @staticmethod
+    def make(ndim=-1):
+        return _relax.ShapeStructInfo(None, ndim)
+
+
+DynTensorType = TensorType
+ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInfo, _relax.FuncStructInfo
 
 
 def __getattr__(name):

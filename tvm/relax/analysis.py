@@ -6,6 +6,8 @@ from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect
 from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, RelaxVar, ShapeStructInfo,
                               TensorStructInfo, VarBinding)
+from ...ir.relax.expr import static_type
+from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
 
@@ -110,6 +112,69 @@ def free_symbolic_vars(func):
     return [v for v in symbols(func) if id(v) not in defined]
 
 
+def get_static_type(sinfo):
+    """Struct info without dimensions."""
+    return static_type(sinfo)
+
+
+get_legacy_type = get_static_type
+
+
+def erase_to_well_defined(sinfo, shape_var_map=None, var_map=None):
+    """Struct info that speaks only of the dimensions and variables of these maps, which say what they are."""
+    return erased(sinfo, shape_var_map, var_map)
+
+
+def struct_info_base_check(base, derived):
+    """Whether every value of `derived` is one of `base`, as a BaseCheckResult."""
+    return base_check(base, derived)
+
+
+def struct_info_lca(lhs, rhs):
+    """The struct info that says most of what holds for values of both."""
+    return common(lhs, rhs)
+
+
+def derive_call_ret_struct_info(func_sinfo, call, ctx=None):
+    """The struct info of a call of a function of this struct info. InferError where the arguments do not fit."""
+    return derive_call(func_sinfo, call, ctx)
+
+
+def detect_recursion(mod):
+    """The groups of functions of a module that call each other, as lists of GlobalVars."""
+    calls = {n: {g.name for g in all_global_vars(f)} for n, f in mod.functions.items() if isinstance(f, Function)}
+
+    def reached(start):
+        found, todo = set(), [start]
+        while todo:
+            for name in calls.get(todo.pop(), ()):
+                if name in calls and name not in found:
+                    found.add(name)
+                    todo.append(name)
+        return found
+
+    reach = {name: reached(name) for name in calls}
+    groups = []
+    for name in calls:
+        group = [other for other in calls if other in reach[name] and name in reach[other]]
+        if group and group not in groups:
+            groups.append(group)
+    return [[GlobalVar(name) for name in group] for group in groups]
+
+
+def computable_at_compile_time(func):
+    """The variables of a function that its weights alone decide: parameters from attrs["num_input"] on, and what is
+    computed of them without side effects."""
+    known = {id(p): p for p in func.params[func.attrs.get("num_input", len(func.params)):]}
+    sizes = {id(v) for p in known.values() for v in symbols(p.struct_info)}
+    for b in func.bindings:
+        used = all_vars(b.value)
+        free = [v for v in symbols(b.value) if id(v) not in sizes]
+        if all(id(v) in known for v in used) and not free and not contains_impure_call(b.value):
+            known[id(b.var)] = b.var
+    return list(known.values())
+
+
 def symbols(node):
     return _once(collect(node, TirVar))
 
@@ -121,6 +186,8 @@ def _once(values):
 contains_impure_call = is_impure
 
 
-__all__ = ["all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
+__all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
+           "erase_to_well_defined", "get_legacy_type", "get_static_type", "struct_info_base_check", "struct_info_lca",
+           "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
            "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

@@ -12,6 +12,7 @@ from ingot.ir.script.expr_printer import ExprPrinter
 from ingot.ir.script.functions import from_source
 from ingot.ir.script.tir_names import ROWS, TYPED
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS
+from ingot.ir.tir.intrinsics import DOTS
 
 HEAD = """@T.prim_func
 def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
@@ -38,6 +39,12 @@ EXPRESSIONS = {
     "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
     "T.held(T.Broadcast(x, 4))": "T.held(T.Broadcast(x, 4))",
     **{f"T.{name}(T.Broadcast(i, 4))": f"T.{name}(T.Broadcast(i, 4))" for name in ("low_i8", "low_u8", "low_i16")},
+    **{text: text for text in (
+        *(f"T.{name}_lane(T.Broadcast(i, 4), 3, T.Broadcast(j, 4), T.Broadcast(i, 4))" for name in DOTS),
+        *(f"T.{name.replace('dot', 'matrix_dot')}(T.Broadcast(i, 4), T.Broadcast(j, 4), T.Broadcast(i, 4))"
+          for name in DOTS),
+        *(f"T.{name.replace('dot', 'taps')}(i, j, i, 1)" for name in DOTS), "T.round_i8(i, j)", "T.round_u8(i, j)",
+        *(f"T.zip_{name}(T.Broadcast(i, 4), T.Broadcast(j, 4), 1)" for name in ("words", "pairs")))},
     "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))":

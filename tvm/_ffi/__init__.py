@@ -1,0 +1,2 @@
+"""tvm._ffi: its errors."""
+from . import base  # noqa: F401

@@ -1,0 +1,2 @@
+"""tvm._ffi.base"""
+TVMError = Exception  # as tvm.TVMError
