@@ -311,7 +311,8 @@ INGOT_DOT_ROW(u8, u8, uint8_t, uint8_t)
     {                                                                                                                  \
         const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
         const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
-        return n == 0 ? __smlabb(odd, middle, __smlad(even, sides, c)) : __smlatb(even, middle, __smlad(odd, sides, c)); \
+        c = __smlad(n == 0 ? even : odd, sides, c);                                                                    \
+        return n == 0 ? __smlabb(odd, middle, c) : __smlatb(even, middle, c);                                          \
     }
 #else
 #define INGOT_TAPS(left, right, A, B)                                                                                  \
