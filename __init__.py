@@ -20,7 +20,7 @@ from . import tvm as _tvm
 # name -> the module that defines it
 _NAMES = {
     **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_plans",
-                     "recorded_schedules", "verify", "MemoryReport"), "api"),
+                     "recorded_schedules", "verified_folder", "verify", "MemoryReport"), "api"),
     **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"), "quantize": "quantization",
     "DataType": "ir.dtype", "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
 }

@@ -24,6 +24,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
 from .runtime.emulated import EmulatedLibrary, is_emulated
@@ -46,7 +47,7 @@ def _is_program(model):
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
-            ram_limit=None, flash_limit=None, memory=None):
+            ram_limit=None, flash_limit=None, memory=None, weight_groups=1):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
@@ -80,6 +81,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
     memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument of
     NAME_init.
+    weight_groups: files that embedded weights are divided among, in the order of layers.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
@@ -87,7 +89,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     if _is_program(model):
         return build(model, target=target)
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory)
+                                  accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory,
+                                  weight_groups)
                     for t in targets_of(target))
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
@@ -145,18 +148,32 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, board=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU. Returns a Report:
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU, or on a board that
+    runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a Report:
     rows, ok, table().
     """
+    assembled, reference = _exposed(model, dims, bounds, aliases, shapes, options)
+    library = BoardLibrary(assembled, board) if board else _class_of(assembled.target, emulated=True)(assembled)
+    with library:
+        return compare_outputs(reference, library, feeds, tolerance)
+
+
+def verified_folder(model, folder, dims=None, bounds=None, aliases=None, shapes=None, **options):
+    """Write the folder of the network that verify runs, whose outputs are all tensors that survive fusion: a board
+    that is to be verified runs it. Returns its Path."""
+    _exposed(model, dims, bounds, aliases, shapes, options)[0].write(folder)
+    return Path(folder)
+
+
+def _exposed(model, dims, bounds, aliases, shapes, options):
+    """(the CompiledModel of a network with its tensors as outputs, the module that evaluates them)."""
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    assembled = assemble(lowered, reference, checked, _source_hash(model))
-    with _class_of(checked.target, emulated=True)(assembled) as library:
-        return compare_outputs(reference, library, feeds, tolerance)
+    return assemble(lowered, reference, checked, _source_hash(model)), reference
 
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, shapes=None, **options):

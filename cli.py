@@ -41,7 +41,9 @@ EXAMPLES = {
     "verify": """examples:
   ingot verify net.onnx
   ingot verify net.onnx --input data=image.npy --tolerance 1e-5
-  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU""",
+  ingot verify net.onnx --target cortex-m4f    what a board would compute, under QEMU
+  ingot verify net.onnx --target cortex-m4f --folder out          a folder for a board; when it runs there:
+  ingot verify net.onnx --target cortex-m4f --board /dev/ttyACM0""",
     "bench": """examples:
   ingot bench net.onnx
   OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
@@ -121,7 +123,12 @@ def build_parser():
     sub.add_argument("--tolerance", type=_positive(float), default=1e-4, metavar="X",
                      help="largest error, relative to a tensor's largest magnitude (default: %(default)g)")
 
+    sub.add_argument("--folder", metavar="DIR", help="write the network whose outputs are all tensors instead, for a "
+                     "board to run")
+    _add_board(sub)
+
     sub = command("bench", bench_command, "Measure how long a run takes.")
+    _add_board(sub)
     _add_inputs(sub)
     sub.add_argument("--repeat", type=_positive(int), default=20, metavar="N", help="timed runs (default: %(default)s)")
     sub.add_argument("--profile", action="store_true", help="time, work and roofline of every kernel")
@@ -183,6 +190,8 @@ def _add_options(sub):
                      "may take together: without what needs more, or an error with the least and the layer that sets it")
     sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
                      "take, beside the code, which is not counted: without larger, faster forms, or an error")
+    sub.add_argument("--weight-groups", type=_positive(int), default=1, metavar="N", help="divide embedded weights among N "
+                     "files, in the order of layers, so that a linker script can place each (default: 1)")
     if sub.prog.endswith("inspect"):  # whose --memory is what it prints
         sub.set_defaults(memories=None)
     else:
@@ -203,6 +212,11 @@ def _add_options(sub):
 def _add_inputs(sub):
     sub.add_argument("--input", action="append", default=[], type=_input, metavar="NAME=FILE.npy",
                      help="an input; may be repeated")
+
+
+def _add_board(sub):
+    sub.add_argument("--board", "--serial", metavar="PORT", help="run the network on a board, which answers by Ingot's "
+                     "board protocol: /dev/ttyACM0, COM3@921600, tcp:HOST:PORT, or exec:COMMAND for a process")
 
 
 def _dim(text):
@@ -307,9 +321,16 @@ def run_command(args, console):
 
 
 def verify_command(args, console):
-    from . import verify
+    from . import verified_folder, verify
+    if args.folder:
+        with _progress(f"casting {args.model}"):
+            folder = verified_folder(args.model, args.folder, **_options(args))
+        console.print(f"{folder}: the network whose outputs are all tensors; a board that runs it is verified by --board",
+                      highlight=False, markup=False, soft_wrap=True)
+        return 0
     with _progress(f"verifying {args.model}"):
-        report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, **_options(args))
+        report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, board=args.board,
+                        **_options(args))
     console.print(report.table(), report.summary(), sep="\n", highlight=False)
     return 0 if report.ok else EXIT_MISMATCH
 
@@ -322,8 +343,8 @@ def bench_command(args, console):
     from .runtime.shapes import inputs_by_name
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-    if is_emulated(library.model.target):
-        _print_count(library.model, console)
+    if args.board or is_emulated(library.model.target):
+        _print_count(library.model, args, console)
         return
     with _progress("building"):
         library.build()
@@ -344,17 +365,21 @@ def bench_command(args, console):
         _print_profile(profile, library, args.top, console)
 
 
-def _print_count(model, console):
-    """What each kernel call takes, of a network for a board that QEMU emulates, or for WebAssembly."""
+def _print_count(model, args, console):
+    """What each kernel call takes, of a network on a board or one that QEMU emulates, or of WebAssembly."""
     from .codegen.target import toolchain
+    from .runtime.board import BoardLibrary
     from .runtime.emulated import EmulatedLibrary
-    with EmulatedLibrary(model) as library, _progress(f"running under {toolchain(model.target).runner[0]}"):
+    where = args.board or toolchain(model.target).runner[0]
+    with (BoardLibrary(model, args.board, repeat=args.repeat) if args.board else EmulatedLibrary(model)) as library, \
+            _progress(f"running on {where}"):
         count = library.count()
     table = _table("kernel", f">{count.unit}", ">share")
     for name, amount in (*count.calls, ("all", count.total)):
         table.add_row(name.removeprefix(f"{model.name}_"), f"{amount:,}", f"{amount / count.total:.1%}")
     console.print(table)
-    each = f", {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ""
+    ms = f", {count.total / count.hz * 1e3:.3f} ms" if count.hz else ""
+    each = f"{ms}, {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ms
     console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False, soft_wrap=True)
 
 
@@ -418,7 +443,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories, "weight_groups": args.weight_groups,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

@@ -5,7 +5,7 @@
     python benchmarks/gpu.py sanitizer           the same under compute-sanitizer: memcheck, racecheck, synccheck
     python benchmarks/gpu.py products layers attention networks      these alone, against torch
     python benchmarks/gpu.py sweep               products by every tile, as rows of data
-    python benchmarks/gpu.py compiler            registers, spills and occupancy, by nvcc: needs no card
+    python benchmarks/gpu.py compiler            registers, spills, blocks on a multiprocessor, by nvcc: needs no card
     python benchmarks/gpu.py --build PART ...    builds what these need, by nvcc, and runs nothing; what was built is in
                                                  $INGOT_CACHE_DIR, which can be taken to a card
     python benchmarks/gpu.py --dry-run           compiles all of it to CUDA C, and says what would run
@@ -41,7 +41,8 @@ from ingot.runtime.cuda_array import CudaError, properties
 HERE = Path(__file__).parent
 RUNTIME = Path(ingot.__file__).parent / "runtime_c"
 CALLS = 20  # in a graph
-PER_SM = {"registers": 65536, "threads": 2048, "blocks": 32, "shared": 166912}
+PER_SM = {"registers": 65536, "threads": 2048, "blocks": 32}
+SHARED_PER_SM = {"sm_80": 166912, "sm_90a": 233472}  # bytes
 FLUSH_BYTES = 256 << 20
 TOOLS = ("memcheck", "racecheck", "synccheck")  # of compute-sanitizer
 
@@ -55,16 +56,20 @@ class Skipped(Exception):
 
 # ---------------------------------------------------------------- what the compiler says
 
-def occupancy(registers, threads, shared):
-    """Of the threads that a multiprocessor may run: how many it does, in parts of 1."""
+def blocks_of(registers, threads, shared, arch):
+    """How many blocks a multiprocessor runs at once."""
     registers = -(-max(registers, 1) // 8) * 8
-    blocks = min(PER_SM["blocks"], PER_SM["threads"] // threads, PER_SM["registers"] // (registers * threads),
-                 PER_SM["shared"] // (shared + 1024))
-    return blocks * threads / PER_SM["threads"]
+    return min(PER_SM["blocks"], PER_SM["threads"] // threads, PER_SM["registers"] // (registers * threads),
+               SHARED_PER_SM.get(arch, SHARED_PER_SM["sm_80"]) // (shared + 1024))
+
+
+def occupancy(registers, threads, shared, arch="sm_80"):
+    """Of the threads that a multiprocessor may run: how many it does, in parts of 1."""
+    return blocks_of(registers, threads, shared, arch) * threads / PER_SM["threads"]
 
 
 def ptxas_report(folder, arch):
-    """[{kernel, registers, spills, shared, threads, occupancy}] of the .cu files of a folder. Raises Skipped."""
+    """[{kernel, registers, spills, shared, threads, blocks, occupancy}] of the .cu files of a folder. Raises Skipped."""
     nvcc, rows = find_nvcc(), []
     if nvcc is None:
         raise Skipped(f"no nvcc: {INSTALL}")
@@ -83,8 +88,9 @@ def ptxas_report(folder, arch):
             number["shared"] += dynamic_shared(launched, name)
             bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s*{re.escape(name)}\(", text)
             threads = int(bound[1]) if bound else 256
+            used = number["registers"], threads, number["shared"], arch
             rows.append({"kernel": name, "arch": arch, **number, "threads": threads, "serialized": "C75" in part,
-                         "occupancy": occupancy(number["registers"], threads, number["shared"])})
+                         "blocks": blocks_of(*used), "occupancy": occupancy(*used)})
     return rows
 
 
@@ -97,14 +103,14 @@ def dynamic_shared(host, kernel):
 def compiler(items, target, arch):
     """Print and return what ptxas says of the kernels of items."""
     found = []
-    print(f"{'registers':>9} {'spills':>6} {'shared':>6} {'threads':>7} {'occupancy':>9}  kernel ({arch})")
+    print(f"{'registers':>9} {'spills':>6} {'shared':>6} {'threads':>7} {'blocks':>6} {'occupancy':>9}  kernel ({arch})")
     for item in items:
         with tempfile.TemporaryDirectory() as folder:
             ingot.compile(item.model, target=target).export(Path(folder, "net"))
             rows = ptxas_report(Path(folder, "net"), arch)
         print(item.name)
         for row in rows:
-            print("{registers:9} {spills:6} {shared:6} {threads:7} {occupancy:9.2f}  {kernel}".format(**row))
+            print("{registers:9} {spills:6} {shared:6} {threads:7} {blocks:6} {occupancy:9.2f}  {kernel}".format(**row))
         found.append({"item": item.name, "kernels": rows})
     return found
 

@@ -4,19 +4,23 @@
     python benchmarks/neon.py --models squeezenet --top 10       its kernels with most instructions
     python benchmarks/neon.py --target armv7-linux-gnueabihf
     python benchmarks/neon.py --broadcast                        without FMAs by element, to compare
+    python benchmarks/neon.py --bytes                            layers of 8-bit integers, by SDOT and by SMMLA
 
-A vector FMA does four: one instruction for each vector and nothing else would be 0.25.
+A vector FMA does four: one instruction for each vector and nothing else would be 0.25. SDOT does 16 products of bytes
+(0.0625), SMMLA 32 (0.031).
 """
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 from measure import ZOO, Models, markdown_table, number
 
 import ingot
@@ -24,9 +28,16 @@ from ingot.codegen.c_types import c_type
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import build_program, find_compiler, source_files
 from ingot.codegen.toolchains import toolchain
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
 
 PLUGIN = Path(__file__).with_name("count_instructions.c")
 MODELS = ("squeezenet", "mobilenet_v2", "tiny_resnet8", "tiny_dscnn", "tiny_autoencoder", "kws_gru_lstm")
+TARGETS_OF_BYTES = ("aarch64-linux-gnu", "aarch64-dotprod", "aarch64-i8mm")
+# name, operator, shapes of data and weights, padding
+LAYERS = (("product", "qnn.matmul", (64, 256), (256, 256), 0), ("deep_product", "qnn.matmul", (128, 1024), (1024, 64), 0),
+          ("pointwise", "qnn.conv2d", (1, 128, 28, 28), (128, 128, 1, 1), 0),
+          ("conv3x3", "qnn.conv2d", (1, 64, 28, 28), (64, 64, 3, 3), 1))
 RUNS = 3  # of which the first may differ
 MAIN = """\
 #include <stdlib.h>
@@ -90,14 +101,55 @@ def measure(model, name, target, counter):
     return sorted([*rows, ("", "calls and libraries", 0, sum(counts.values()))], key=lambda row: -row[3])
 
 
+def integer_layers():
+    """{name: (a network of one layer of bytes that is requantized, its products)}."""
+    rng, made = np.random.default_rng(0), {}
+    for dtype in ("int8", "uint8"):
+        for name, op, shape, weights, padding in LAYERS:
+            x, bb = RelaxVar("x", TensorStructInfo(shape, dtype)), BlockBuilder()
+            w = Constant(rng.integers(-127, 128, weights).astype(np.int8), "w")
+            zero = Constant(np.array(np.iinfo(dtype).max // 2, dtype), "zero")
+            with bb.function("main", [x]):
+                def emit(op, *args, **attrs):
+                    return bb.emit(call_op(op, *args, **attrs))
+                attrs = {"padding": (padding,) * 4} if op == "qnn.conv2d" else {}
+                y = emit(op, x, w, zero, Constant(np.array(0, np.int8)), **attrs)
+                outputs = y.struct_info.static_shape
+                y = emit("multiply", emit("astype", y, dtype="float32"), Constant(np.array(0.003, np.float32), "s"))
+                y = emit("clip", emit("round", y), min=float(np.iinfo(dtype).min), max=float(np.iinfo(dtype).max))
+                bb.emit_func_output(emit("astype", y, dtype=dtype))
+            terms = weights[0] if op == "qnn.matmul" else math.prod(weights[1:])
+            made[f"{name}_{dtype}"] = bb.get(), terms * math.prod(outputs)
+    return made
+
+
+def measure_bytes(targets):
+    """Print the instructions for a product of bytes in each layer, for each target."""
+    table = []
+    with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
+        counter = plugin(folder)
+        for target in targets:
+            for name, (mod, products) in integer_layers().items():
+                counts = [row[3] for row in measure(mod, name, target, counter)]
+                table.append([str(target), name, number(products / 1e6), f"{counts[0] / products:.3f}",
+                              f"{sum(counts) / products:.3f}"])
+                print(*table[-1], file=sys.stderr)
+    print("\n".join(markdown_table(["target", "layer", "million products", "instructions each", "with what is around"],
+                                   table, left=2)))
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--target", default="aarch64-linux-gnu", help="a target that QEMU runs (default: %(default)s)")
     parser.add_argument("--broadcast", action="store_true", help="without FMAs by element")
+    parser.add_argument("--bytes", action="store_true", help="layers of 8-bit integers, for TARGETS_OF_BYTES")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="list the N kernels with most instructions too")
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
     args = parser.parse_args(argv)
+    if args.bytes:
+        measure_bytes(map(Target.get, TARGETS_OF_BYTES))
+        return 0
     models, target = Models(args.zoo), Target.get(args.target)
     if args.broadcast:
         target = dataclasses.replace(target, by_element=False)

@@ -48,6 +48,18 @@ def _check_file(array):
         check()
 
 
+def groups_of(sizes, count):
+    """Ranges of numbers of arrays with these sizes, in order: `count` groups of about as many bytes, fewer where there are
+    fewer arrays."""
+    total, ends, done = sum(sizes), [], 0
+    for n, size in enumerate(sizes, 1):
+        done += size
+        if done * count >= total * (len(ends) + 1) and len(ends) < count - 1:
+            ends.append(n)
+    ends = [*ends, *([len(sizes)] if not ends or ends[-1] < len(sizes) else [])]
+    return [range(a, b) for a, b in zip([0, *ends], ends)]
+
+
 def blob_of(arrays, byte_order):
     """The bytes of a Blob."""
     return bytes(Blob(arrays, byte_order))

@@ -57,7 +57,8 @@ VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(),
-                *(f"{name}_lane" for name in DOTS))
+                "zip_words", "zip_pairs", *(f"{name}_lane" for name in DOTS),
+                *(name.replace("dot", "matrix_dot") for name in DOTS))
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
@@ -371,6 +372,10 @@ class CExpr:
         name = e.op.removeprefix("tir.")
         if name == "load_word":
             return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
+        if name.startswith("dot_row_"):
+            *rows, total = e.args
+            places = [f"&{self.text(row, UNARY)}" for row in rows]
+            return f"{self.helper(name)}({', '.join([*places, self.text(total)])})", POSTFIX
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX

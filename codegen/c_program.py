@@ -11,6 +11,7 @@ from itertools import groupby
 from ..ir.expr import IntImm, is_const_int
 from ..ir.names import ending
 from ..ir.target import MANY_THREADS
+from .blob import groups_of
 from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
@@ -60,6 +61,12 @@ class ProgramPrinter:
         self.buffers, self.tensors = self._buffers(taken)
         self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken, MOST_WEIGHT + 3) for w in self.p.weights]
         self.macros, self.pointers = dict(_MACROS), dict(_POINTERS)
+        groups = groups_of([w.data.nbytes for w in self.p.weights], model.weight_groups)
+        self.group_of = {i: n for n, group in enumerate(groups) for i in group} if len(groups) > 1 else {}
+        self.starts = {i: self.p.weights[group[0]].offset for group in groups[1:] for i in group}
+        for n in sorted({*self.group_of.values()}):
+            self.macros[f"WEIGHT_{n}"] = f"w_{n}"
+            self.pointers[f"w_{n}"] = f"const unsigned char *const w_{n} = {self.p.name}_weights_{n};"
         for name, _ in model.memories[1:]:
             self.macros[f"IN_{name.upper()}"] = f"m_{name}"
             self.pointers[f"m_{name}"] = f"unsigned char *const m_{name} = {{}}->arena_{name};"
@@ -219,7 +226,9 @@ class ProgramPrinter:
                 raise EmitError(f"init reads weight {o.name}, but weights in a file are given after it: include them")
             inside = o.offset * self.p.weights[o.index].data.itemsize
             place = self.weights[o.index] + ("" if is_const_int(inside, 0) else f" + {self.dim_text(inside, ADDITIVE)}")
-            return f"(const void *)({where.weights} + {place})" if where.weights else f"WEIGHT({place})"
+            group = f"_{self.group_of[o.index]}" if self.group_of else ""
+            start = f"{self.p.name}_weights{group}" if group else where.weights
+            return f"(const void *)({start} + {place})" if where.weights else f"WEIGHT{group}({place})"
         if o.kind == "scratch":
             return f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})"
         if o.kind == "arena" and scope_of(self.p.plan.buffers[o.index].memory) != HOST:
@@ -250,8 +259,9 @@ class ProgramPrinter:
 
     def _table(self):
         """The lines that define where weights are: constants of an enumeration, as long as these are ints."""
-        rows = [(f"{name} = {w.offset}", f"{w.data.dtype}[{', '.join(map(str, w.data.shape))}]")
-                for name, w in zip(self.weights, self.p.weights)]
+        rows = [(f"{name} = {w.offset - self.starts.get(i, 0)}",
+                 f"{w.data.dtype}[{', '.join(map(str, w.data.shape))}]")
+                for i, (name, w) in enumerate(zip(self.weights, self.p.weights))]
         if self.p.weights_bytes > INT_MAX:
             return [f"static const size_t {text}u; /* {what} */" for text, what in rows]
         width = min(max((len(text) for text, _ in rows), default=0) + 1, MOST_WEIGHT + 16)

@@ -78,12 +78,14 @@ class Options:
     ram_limit: int | None = None  # bytes, see limits.py
     flash_limit: int | None = None
     without: tuple = ()  # what a network is compiled without to keep limits, see graph_passes
+    weight_groups: int = 1  # objects that weights are divided among, so that a linker script can place each
     memories: tuple = ()  # (name, bytes) of those that the arena is spread over, see memories.py
 
     @staticmethod
     def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
-              requantize="float", ram_limit=None, flash_limit=None, memory=None):
+              requantize="float", ram_limit=None, flash_limit=None, memory=None,
+              weight_groups=1):
         target = Target.get(target)
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
@@ -101,6 +103,11 @@ class Options:
         memories = check_memories(memory)
         if memories and threads != "none":
             raise ValueError('several memories are for programs of one thread: give threads="none" (--threads none)')
+        if not isinstance(weight_groups, int) or weight_groups < 1:
+            raise ValueError(f"weight_groups must be a number, at least 1, not {weight_groups!r}")
+        if weight_groups > 1 and (weights not in ("array", "incbin") or target.kind != "c"):
+            raise ValueError(f"weights that lie in {weight_groups} groups are embedded in a program on a CPU: give "
+                             'weights="array" or "incbin" (--weights array), or leave out weight_groups')
         if weights == "stream" and (threads != "none" or target.kind != "c"):
             raise ValueError('weights="stream" is for programs of one thread on CPUs: give threads="none" (--threads none)')
         algorithms = {} if algorithms is None else algorithms
@@ -116,7 +123,7 @@ class Options:
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize,
-                       ram_limit, flash_limit, (), memories)
+                       ram_limit, flash_limit, (), weight_groups, memories)
 
     @property
     def overwrites(self):
@@ -255,8 +262,8 @@ def compile_module(mod, options, source_hash=None):
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
-    if options[0].memories or options[0].weights == "stream":
-        raise ValueError("several memories and weights=\"stream\" are of one target: compile for each of them alone")
+    if options[0].memories or options[0].weights == "stream" or options[0].weight_groups > 1:
+        raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
@@ -309,7 +316,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories,
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories, weight_groups=options.weight_groups,
         options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
 
 
@@ -419,9 +426,9 @@ def _end(desc, dims):
 # ---------------------------------------------------------------- facts about a module
 
 _KEEPING = ("astype", "permute_dims", "strided_slice", "broadcast_to", "flip", "tile", "repeat")  # values as they are
-_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose", "qnn.conv2d", "qnn.conv3d")
 _RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
-_PRODUCTS = ("matmul", "matmul_quantized")
+_PRODUCTS = ("matmul", "matmul_quantized", "qnn.matmul")
 _COUNTED = (*_CONVOLUTIONS, *_RECURRENT, *_PRODUCTS)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..ir.expr import IntImm
+from ..ir.expr import IntImm, Var, free_vars
 from ..ir.relax.control import all_bindings
 from ..ir.relax.expr import Constant, RelaxCall
 from ..ir.transform.graph import node_name
 from .lives import lives, upper_bound, upper_bounds
-from .tree import Call, Copy, leaves, operands_of
+from .tree import Call, Copy, ProgramError, leaves, operands_of
 
 WINOGRAD = "nn.conv2d_winograd"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -31,21 +31,44 @@ class Use:
     layer: str
 
 
-def tensor_bytes(program, t):
-    """Bytes of an input or output, at most; None where its size is symbolic."""
-    bounds = upper_bounds(program.run)
-    space = [upper_bound(d, bounds) for d in t.dims]
-    return prod(d.value for d in space) * t.dtype.bytes if all(isinstance(d, IntImm) for d in space) else None
+def at_most(size, bounds):
+    """The int value of a size where each variable is at its bound, {variable: expression or None}; None where one has
+    no constant bound, or a larger dimension might make the size less."""
+    if any(v not in bounds for v in free_vars(size)):
+        return None
+    try:
+        found = upper_bound(size, bounds)
+    except ProgramError:
+        return None
+    return found.value if isinstance(found, IntImm) else None
+
+
+def most_dims(model):
+    """{symbolic dimension that the caller of a CompiledModel passes: the most that it may be}, of those with a bound."""
+    bounds = ((c.right, c.left) for c in model.dim_checks if c.relation == ">=" and isinstance(c.left, IntImm))
+    return {var: most for var, most in bounds if isinstance(var, Var)}
+
+
+def tensor_bytes(model, t):
+    """Bytes of an input or output of a CompiledModel, at most; None where its size has no bound."""
+    inside = upper_bounds(model.program.run)
+    space = [at_most(upper_bound(d, inside), most_dims(model)) for d in t.dims]
+    return None if None in space else prod(space) * t.dtype.bytes
+
+
+def tensors_bytes(model):
+    """Bytes of all inputs and outputs, at most; None where sizes have no bound."""
+    sizes = [tensor_bytes(model, t) for t in (*model.program.inputs, *model.program.outputs)]
+    return None if None in sizes else sum(sizes)
 
 
 def ram_use(model):
-    """The Use of RAM of a CompiledModel, None where sizes are symbolic."""
-    program = model.program
-    tensors = [tensor_bytes(program, t) for t in (*program.inputs, *program.outputs)]
-    if model.arena_bytes is None or None in tensors:
+    """The Use of RAM of a CompiledModel, at most; None where sizes have no bound."""
+    tensors = tensors_bytes(model)
+    if model.arena_bytes is None or tensors is None:
         return None
     arena = model.arena_bytes + sum(size for _, size in model.further_memories)
-    return Use(arena + model.stack + sum(tensors), _layer(model, _alive_bytes))
+    return Use(arena + model.stack + tensors, _layer(model, _alive_bytes))
 
 
 def flash_use(model):
@@ -53,25 +76,27 @@ def flash_use(model):
     return Use(model.program.weights_bytes, _layer(model, _read_bytes))
 
 
-def _alive_bytes(program):
-    """[bytes of the buffers that are alive at each leaf of a run]."""
+def _alive_bytes(model):
+    """[bytes of the buffers that are alive at each leaf of a run, at most]."""
+    program, known = model.program, most_dims(model)
     buffers, total = program.plan.buffers, [0] * len(leaves(program.run))
     for i, life in lives(program.run).items():
         for first, last in life:
             for moment in range(first, last + 1):
-                total[moment] += buffers[i].bytes.value
+                total[moment] += at_most(buffers[i].bytes, known) or 0
     return total
 
 
-def _read_bytes(program):
+def _read_bytes(model):
     """[bytes of weights that each leaf of a run reads]."""
+    program = model.program
     return [sum(program.weights[o.index].data.nbytes for o in operands_of(leaf) if o.kind == "weight")
             for leaf in leaves(program.run)]
 
 
 def _layer(model, measure):
     """The leaf of a run that has most of a measure: nodes of the model, and bytes."""
-    each = measure(model.program)
+    each = measure(model)
     if not each or not max(each):
         return "no layer"
     leaf = leaves(model.program.run)[each.index(max(each))]
@@ -121,8 +146,8 @@ def _measured(name, model, least):
     """The Use of what a limit is of; `least` keeps the least of each limit."""
     use = LIMITS[name][0](model)
     if use is None:
-        raise LimitError(f"{name} needs tensors of constant size: give each symbolic dimension a value, "
-                         f"--dim {(*model.dims, 'NAME')[0]}=N")
+        raise LimitError(f"{name} needs sizes with bounds: give each symbolic dimension a value or a bound, "
+                         f"--dim or --bound {(*model.dims, 'NAME')[0]}=N")
     least[name] = min(use, least.get(name, use), key=lambda u: u.bytes)
     return use
 
@@ -159,6 +184,6 @@ def _winograd(mod):
 
 def _at_the_peak(stages, model):
     """The nodes of the model that are computed when most bytes of the arena are in use."""
-    each, run = _alive_bytes(model.program), leaves(model.program.run)
+    each, run = _alive_bytes(model), leaves(model.program.run)
     kernels = {leaf.kernel for leaf, size in zip(run, each) if size == max(each) and isinstance(leaf, Call)}
     return [o.name for k in sorted(kernels) for o in stages.lowered[k].attrs.get("origin") or ()]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from math import prod
-from pathlib import Path
 
 import numpy as np
 
@@ -16,14 +15,14 @@ from ..ir.expr import IntImm, const, free_vars, substitute
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
-from .blob import Blob
+from .blob import Blob, groups_of
 from .c_expr import COMMA, MULTIPLICATIVE, CExpr
 from .c_function import wrapped
 from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, includes_of, split_files
-from .limits import ram_use
+from .limits import at_most, most_dims, ram_use, tensors_bytes
 from .lives import upper_bound, upper_bounds
 from .memories import scope
 from .output_folder import write_folder
@@ -31,13 +30,13 @@ from .package_forms import check_package, package_files, portable_flags
 from .packed_names import packed_of
 from .program import Program, header_bytes
 from .render import render
+from .runtime_text import RUNTIME, inlined, runtime_files, runtime_of_header
 from .sbom import bill_of_materials
 from .target import Target
 from .toolchains import toolchain
 from .tree import assigned
 from .words import segments
 
-RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern", "stream")
 ARENA_ALIGN = 64
 MOST_ARRAY_BYTES = 1 << 30  # of weights that C has as numbers, which take a compiler's memory many times over
@@ -92,6 +91,7 @@ class CompiledModel:
     dim_checks: tuple = ()
     dtype: str = "float32"
     memories: tuple = ()
+    weight_groups: int = 1
     options: tuple = ()
 
     @property
@@ -122,9 +122,10 @@ class CompiledModel:
 
     @property
     def arena_bytes(self):
-        """Bytes of the arena of a CPU, None where it depends on symbolic dimensions."""
+        """Bytes of the arena of a CPU: with symbolic dimensions those at their bounds, None where these have none."""
         fixed = self.header_bytes + self.arena_threads * self.program.scratch
-        return None if self.dims else fixed + self.program.plan.total.value
+        total = at_most(self.program.plan.total, most_dims(self))
+        return None if total is None else fixed + total
 
     @property
     def header_bytes(self):
@@ -204,7 +205,7 @@ class Folder:
         self.expr = CExpr(_DimNames(names), self.uses)
         self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
         self.fixed_bytes = self._fixed_bytes()
-        self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else None
+        self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else self._most_arena_bytes()
         self.context = self._context()
 
     def files(self):
@@ -306,6 +307,8 @@ class Folder:
                 "gcc_cflags_cmake": ";".join(tools.gcc_cflags)}
 
     def single_file(self):
+        if self.m.weight_groups > 1:
+            raise ValueError("one file has all weights: leave out weight_groups (--weight-groups)")
         kernels, target = list(self.m.kernels.values()), self.m.target
         uses = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
@@ -321,9 +324,14 @@ class Folder:
                       "function": k.function} for k in kernels],
             imports=imports_of(kernels), **includes_of(uses, "ingot.h", packed=self.m.packed),
             segments=segments(arrays) if self.m.weights == "array" else [])
-        files = {f"{self.name}.h": self._render("model.h", runtime=_runtime_of_header(bool(self.m.packed))),
+        files = {f"{self.name}.h": self._render("model.h", runtime=runtime_of_header(bool(self.m.packed))),
                  f"{self.name}.c": inlined(source)}
         return files if self.m.weights == "array" else {**files, **self._weights([])}
+
+    def _most_arena_bytes(self):
+        """Bytes of the arena at the bounds of symbolic dimensions; None where there are none, or more than 2 GB."""
+        size = self.m.arena_bytes if self.m.target.launch is None else None
+        return size if size is not None and size <= INT_MAX else None
 
     def _fixed_bytes(self):
         """Bytes of the arena beside tensors."""
@@ -331,7 +339,7 @@ class Folder:
 
     def _ram_bytes(self):
         """Bytes of memory that a network takes in all, of a target without a system; 0 where sizes are symbolic."""
-        use = ram_use(self.m) if self.m.target.freestanding and self.static else None
+        use = ram_use(self.m) if self.m.target.freestanding else None
         return use.bytes if use else 0
 
     def _taken(self):
@@ -346,6 +354,12 @@ class Folder:
 
     # ------------------------------------------------------------ weights and test data
 
+    def _weight_blobs(self):
+        """The symbols and files of the weights, one for each group."""
+        groups = len(groups_of([w.data.nbytes for w in self.p.weights], self.m.weight_groups))
+        own = self.weights_symbol or f"{self.name}_weights"
+        return [own] if groups == 1 else [f"{own}_{n}" for n in range(groups)]
+
     def _stored(self):
         """The arrays in the file of weights."""
         return [w.data for w in self.p.weights]
@@ -355,14 +369,17 @@ class Folder:
         arrays = self._stored()
         if mode in ("file", "stream"):
             return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
-        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array", placed=True)
+        files, groups = {}, groups_of([a.nbytes for a in arrays], self.m.weight_groups)
+        for stem, group in zip(self.context["weight_blobs"], groups):
+            files |= self._blob(stem, stem, "weights" if len(groups) > 1 else "the weights", [arrays[i] for i in group],
+                                mode == "array", placed=stem.upper().removeprefix(f"{self.upper}_"))
         if mode != "extern":
-            sources.append(next(f for f in files if not f.endswith(".bin")))
+            sources += [f for f in files if not f.endswith(".bin")]
         return files
 
-    def _blob(self, stem, symbol, what, arrays, as_array, placed=False):
-        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as words of C. placed: where
-        INGOT_SECTION_WEIGHTS says."""
+    def _blob(self, stem, symbol, what, arrays, as_array, placed=""):
+        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as words of C. placed: "WEIGHTS" or
+        "WEIGHTS_1": INGOT_SECTION_WEIGHTS or INGOT_SECTION_WEIGHTS_1 name their section."""
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays), placed=placed)}
@@ -404,11 +421,12 @@ class Folder:
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "scratch_bytes": fixed - m.header_bytes, "header_bytes": m.header_bytes, "thread_bytes": p.scratch,
-            "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
+            "arena_on_heap": large_arena or arena_bytes is None,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
-            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
-            "accuracy": m.accuracy, "weights": m.weights, "weights_symbol": self.weights_symbol or f"{self.name}_weights",
+            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(), "tensor_bytes": tensors_bytes(m) or 0,
+            "accuracy": m.accuracy, "weights": m.weights, "weight_blobs": self._weight_blobs(),
+            "weights_symbol": self.weights_symbol or f"{self.name}_weights",
             "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
@@ -535,50 +553,6 @@ def evaluate_dim(e, values):
     if not isinstance(e, IntImm):
         raise ValueError(f"dimension {e} is not fixed by {values}")
     return e.value
-
-
-def runtime_files(used):
-    """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
-    names = ["ingot.h", "ingot.c"]
-    names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
-    names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
-    names += ["ingot_dispatch.h"] if "ingot_dispatch.h" in used else []
-    names += ["ingot_threads.h"] if "ingot_team.h" in used else []
-    names += ["ingot_module.h"] if "ingot_module.h" in used else []
-    return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}
-
-
-def inlined(text, within="", seen=None):
-    """C text with each `#include "within..."` of a file of the runtime replaced by the file, once."""
-    seen = set() if seen is None else seen
-
-    def replacement(match):
-        name = match[1]
-        if not name.startswith(within) or not (RUNTIME / name).exists():
-            return match[0]
-        if name in seen:
-            return ""
-        seen.add(name)
-        return inlined((RUNTIME / name).read_text(), within, seen)
-
-    return _INCLUDE.sub(replacement, text)
-
-
-_INCLUDE = re.compile(r'^ *#include "([\w./]+)".*\n', re.MULTILINE)
-
-
-def _runtime_of_header(packed):
-    """ingot.h with the functions of ingot.c, static, for a header that stands alone, and the arguments of packed
-    functions. Of several such headers in one file, and an ingot.h, the first one counts."""
-    arguments = "\n" + inlined((RUNTIME / "ingot_module.h").read_text(), seen={"ingot.h"}) if packed else ""
-    functions = (RUNTIME / "ingot.c").read_text().partition('#include "ingot.h"\n')[2]
-    return f"""#if !defined(INGOT_H)
-#if defined(__GNUC__)
-#define INGOT_COMMON static inline __attribute__((unused))
-#else
-#define INGOT_COMMON static inline
-#endif
-{(RUNTIME / "ingot.h").read_text()}{functions}#endif{arguments}"""
 
 
 def _static(signature):

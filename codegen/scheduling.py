@@ -14,6 +14,7 @@ from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.stmt import DeclBuffer
 from ..ir.transform.gpu.launch import LaunchError, device_kernels
+from ..ir.transform.gpu.warp_roles import WarpRoleError
 from ..ir.transform.pipeline import Network, lower_prim_func, pipeline_for
 from ..ir.transform.walk import blocks
 from .describe import primitives
@@ -84,7 +85,8 @@ class Scheduling:
     def _fetch(self, options):
         """({function: key}, {function: Entry, or None}) of the cache."""
         steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin", ram_limit=None, flash_limit=None,
-                         without=(), memories=()), self.kept
+                         without=(), memories=(),
+                         weight_groups=1), self.kept
         keys = {n: self.cache.key(f, self._names[n], *steers) for n, f in self.functions.items()
                 if self.cache.folder and n not in self.recorded}
         return keys, {n: self.cache.fetch(keys[n]) if n in keys else None for n in self.functions}
@@ -123,7 +125,7 @@ class Scheduling:
         try:
             lowered = self.lowered[sch.func] = lower_prim_func(sch.func, pipeline_for(machine, Network(self.kept)))
             kernels = device_kernels(lowered, machine.launch)
-        except LaunchError as error:
+        except (LaunchError, WarpRoleError) as error:
             raise PlanError(str(error)) from None
         own = max(sum(d.buffer.shape[0].value * d.buffer.dtype.bytes for d in collect(k.func.body, DeclBuffer)
                       if not d.buffer.scope.startswith("shared")) for k in kernels)

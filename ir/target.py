@@ -22,6 +22,9 @@ FEATURES = {
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
+    "dot_rows": {"mve"},               # multiplies rows of 16 bytes, and adds up all products
+    "products_s8s8": {"asimd"},       # products of 16 bits of bytes that both have a sign, or both have none
+    "matrix_dots": {"i8mm"},          # the same of two rows by two columns, eight products each
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -183,8 +186,11 @@ class Target(metaclass=_Named):
 
     def sparing(self, registers):
         """The target as a rule sees it that keeps so many vector registers for itself."""
-        own = replace(self._float32, registers=self.registers - registers)
-        return replace(self, vectors=Table({**self.vectors, "float32": own}))
+        return self.holding(replace(self._float32, registers=self.registers - registers))
+
+    def holding(self, vector):
+        """The target as a rule sees it whose sums are held as a Vector says."""
+        return replace(self, vectors=Table({**self.vectors, "float32": vector}))
 
     def summing(self, accumulators):
         """The target as a rule sees it that puts so many sums in registers."""
@@ -206,8 +212,11 @@ class Target(metaclass=_Named):
         return self.kind == "c"
 
     def dots(self, rows, columns):
-        """Whether an instruction adds up products of bytes of these dtypes, "int8" or "uint8"."""
-        return not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa)
+        """How well the target multiplies bytes of these dtypes, "int8" or "uint8": 2 where an instruction adds up
+        products of four, 1 where one multiplies bytes, 0 where they are widened before."""
+        if not FEATURES["dot_s8s8" if rows == columns else "dot_u8s8"].isdisjoint(self.isa):
+            return 2
+        return int(rows == columns and not FEATURES["products_s8s8"].isdisjoint(self.isa))
 
     def __str__(self):
         return self.name
@@ -255,6 +264,10 @@ class Target(metaclass=_Named):
         return not FEATURES["dot_pairs"].isdisjoint(self.isa)
 
     @cached_property
+    def dot_rows(self):
+        return not FEATURES["dot_rows"].isdisjoint(self.isa)
+
+    @cached_property
     def integers(self):
         """The Vector of single int32 numbers where registers hold tiles of them; None elsewhere."""
         own = self.vectors.get("int32")
@@ -266,7 +279,12 @@ class Target(metaclass=_Named):
         if not self.by_element:
             return ()
         signs = {"s": "int8", "u": "uint8"}
-        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]))
+        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]) == 2)
+
+    @cached_property
+    def matrix_dots(self):
+        """The names of the products of words of bytes that an instruction has of two rows by two columns."""
+        return () if FEATURES["matrix_dots"].isdisjoint(self.isa) else ("dot_s8s8", "dot_u8u8", "dot_u8s8")
 
     @cached_property
     def integer_tiles(self):
@@ -306,8 +324,9 @@ _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumul
 _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
 # FPUs without vectors: gcc 12 keeps 20 sums in 32 registers beside their operands at -O2, -Os and -O3, spills with 24.
 _SCALARS = Vector(1, 32, accumulators=20)
-# Their integers: gcc 12 keeps 4 sums of 2 channels beside what it multiplies in 13 registers, 8 where there are 31.
-_CORTEX, _RISCV = Vector(1, 13, accumulators=4), Vector(1, 29, accumulators=8)
+# Their integers, as gcc 12 keeps sums beside what it multiplies: 4 where words are taken apart, or where 8 registers are
+# those of most instructions.
+_LOW, _THUMB, _PAIRS, _RISCV = (Vector(1, n, accumulators=a) for n, a in ((8, 4), (13, 8), (13, 4), (29, 8)))
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
 # Engines have as many registers as the processor below, at least 16.
 _WASM = {"threads": Threads(most=1), "freestanding": True}
@@ -335,8 +354,8 @@ _ROWS = (
     _row("armv7-vfpv3-linux-gnueabihf", isa={"vfpv3"}, vector=_SCALARS, costs=SCALAR),
     # Microcontrollers, by what computes floats: nothing, an FPU, vectors that only compilers make.
     *(_row(name, integers=own, **_BOARD) for name, own in (
-        ("cortex-m0plus", _CORTEX), ("cortex-m3", _CORTEX), ("rv32imc", _RISCV))),
-    *(_row(name, isa=isa, vector=_SCALARS, integers=_CORTEX, **_BOARD) for name, isa in (
+        ("cortex-m0plus", _LOW), ("cortex-m3", _THUMB), ("rv32imc", _RISCV))),
+    *(_row(name, isa=isa, vector=_SCALARS, integers=_PAIRS, **_BOARD) for name, isa in (
         ("cortex-m4f", {"dsp"}), ("cortex-m7", {"dsp"}), ("cortex-m33", {"dsp"}), ("cortex-m55", {"dsp", "mve"}),
         ("cortex-m85", {"dsp", "mve"}))),
     _row("rv32imafc", vector=_SCALARS, integers=_RISCV, **_BOARD),

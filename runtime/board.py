@@ -14,16 +14,19 @@ import numpy as np
 from ..codegen.target import Target
 from ..ir.dtype import DataType
 from .binding import NetworkError
+from .emulated import Count
 from .library import CompiledLibrary
 
 VERSION = 1
 HELLO, WRITE, RUN, READ, PROFILE, NAMES, END = range(1, 8)
 BAD_CRC, BAD_COMMAND, BAD_RANGE = -100, -101, -102
 MAGIC, HEAD, SUM, REPLY = b"Ig", 8, 4, 0x80
+MOST = 4096         # bytes of data that a board takes in a request
 CHUNK = 1024        # bytes of a tensor in a frame: what is damaged is sent once more
-RETRIES = 3
+RETRIES = 4         # of a frame
+ANSWER = 2          # seconds that all but a run may take to be answered
 BAUD = 115200
-TIMEOUT = 60        # seconds that a board may take to answer
+TIMEOUT = 60        # seconds that a run may take
 _STATUS = {BAD_CRC: "it received a damaged frame", BAD_COMMAND: "it does not know the command",
            BAD_RANGE: "it has no such tensor, or a smaller one"}
 
@@ -32,9 +35,13 @@ class BoardError(RuntimeError):
     """A board that cannot be reached, does not answer, or runs another network."""
 
 
+class _Silence(Exception):
+    """Nothing comes from the port."""
+
+
 # ---- ports ----------------------------------------------------------------------------------------------------------
 
-def open_port(where, timeout=TIMEOUT):
+def open_port(where, timeout=ANSWER):
     """What carries bytes, with read(n), which returns at most n bytes, and none after `timeout` seconds, write(data) and
     close(). where: "tcp:HOST:PORT"; "exec:COMMAND", a process' standard input and output; else a serial port,
     "/dev/ttyACM0" or "COM3@921600" with its rate. Raises BoardError."""
@@ -64,9 +71,12 @@ class _Socket:
 
     def read(self, count):
         try:
-            return self.socket.recv(count)
+            data = self.socket.recv(count)
         except TimeoutError:
             return b""
+        if not data:
+            raise ConnectionError("the other end is closed")
+        return data
 
     def write(self, data):
         self.socket.sendall(data)
@@ -123,32 +133,33 @@ class Hello:
     target: str
 
 
-def frame(command, index=0, data=b""):
-    """A frame as bytes; index of a reply: its status."""
-    body = MAGIC + struct.pack("<BBI", command, index & 0xFF, len(data)) + data
+def frame(command, data=b"", sequence=0, status=0):
+    """A frame as bytes."""
+    body = MAGIC + struct.pack("<BBI", command, status & 0xFF, len(data) << 8 | sequence) + data
     return body + struct.pack("<I", zlib.crc32(body))
 
 
 class Board:
     """A host's end of a port."""
 
-    def __init__(self, port):
-        self._port = port
+    def __init__(self, port, timeout=TIMEOUT):
+        """timeout: seconds that a run may take."""
+        self._port, self._timeout, self._sequence, self._until = port, timeout, 0, 0.0
 
     def hello(self):
         """The Hello of the board. Raises BoardError where it speaks another version of the protocol."""
         data = self._ask(HELLO)
-        version, big, inputs, outputs, calls, hz = struct.unpack_from("<BBBBII", data)
+        version, big, inputs, outputs, calls, hz = struct.unpack_from("<BBIIII", data)
         if version != VERSION:
             raise BoardError(f"the board speaks version {version} of the protocol, this Ingot {VERSION}: build its program "
                              "from a folder of this version")
-        name, source_hash, target = data[12:].split(b"\0")[:3]
+        name, source_hash, target = data[18:].split(b"\0")[:3]
         return Hello(version, bool(big), inputs, outputs, calls, hz, name.decode(), source_hash.decode(), target.decode())
 
     def write(self, index, data):
         """Set input number `index`."""
         for start in range(0, len(data), CHUNK):
-            self._ask(WRITE, index, struct.pack("<I", start) + data[start:start + CHUNK])
+            self._ask(WRITE, struct.pack("<II", index, start) + data[start:start + CHUNK])
 
     def run(self):
         """Run the network; returns the ticks that it took. Raises NetworkError for a status but INGOT_OK."""
@@ -156,7 +167,7 @@ class Board:
 
     def read(self, index, count):
         """The first `count` bytes of output number `index`."""
-        return b"".join(self._ask(READ, index, struct.pack("<II", start, min(CHUNK, count - start)))
+        return b"".join(self._ask(READ, struct.pack("<III", index, start, min(CHUNK, count - start)))
                         for start in range(0, count, CHUNK))
 
     def profile(self):
@@ -171,14 +182,25 @@ class Board:
     def close(self):
         self._port.close()
 
-    def _ask(self, command, index=0, data=b""):
+    def _ask(self, command, data=b""):
         """The data of the reply to a request, which is sent again where either of them comes damaged."""
         for _ in range(RETRIES):
-            self._port.write(frame(command, index, data))
-            status, found = self._reply(command)
+            self._sequence = (self._sequence + 1) & 0xFF
+            self._until = time.monotonic() + (self._timeout if command == RUN else ANSWER)
+            try:
+                self._port.write(frame(command, data, self._sequence))
+                status, found = self._reply(command)
+                if status is None and command != RUN:
+                    self._port.write(bytes(MOST + SUM))  # the end of a frame whose length came damaged
+            except OSError as error:
+                raise BoardError(f"the board does not answer: {error}") from error
+            if command == RUN and status is None:
+                break
             if status is not None and status != BAD_CRC:
                 break
-        else:
+        if status is None:
+            raise BoardError("the board does not answer" + (f" within {self._timeout} s" if command == RUN else ""))
+        if status == BAD_CRC:
             raise BoardError(f"{RETRIES} frames were damaged on the way: check the port's rate and wires")
         if status:
             said = _STATUS.get(status)
@@ -187,24 +209,30 @@ class Board:
         return found
 
     def _reply(self, command):
-        """(status, data) of the next reply to a command; (None, b"") for a damaged one."""
+        """(status, data) of the reply to a command: BAD_CRC for a damaged one, None where none comes."""
+        try:
+            return self._next_reply(command)
+        except _Silence:
+            return None, b""
+
+    def _next_reply(self, command):
         while True:
             while (first := self._take(1)) != MAGIC[:1] or self._take(1) != MAGIC[1:]:
                 pass  # what a program prints, or a part of a frame
             head = self._take(HEAD - len(MAGIC))
-            answered, status, count = struct.unpack("<BbI", head)
-            data = self._take(count)
+            answered, status, rest = struct.unpack("<BbI", head)
+            data = self._take(rest >> 8)
             if struct.unpack("<I", self._take(SUM))[0] != zlib.crc32(first + MAGIC[1:] + head + data):
-                return None, b""
-            if answered == command | REPLY:
+                return BAD_CRC, b""
+            if answered == command | REPLY and rest & 0xFF == self._sequence:
                 return status, data
 
     def _take(self, count):
         data = b""
         while len(data) < count:
             part = self._port.read(count - len(data))
-            if not part:
-                raise BoardError("the board does not answer")
+            if not part and time.monotonic() > self._until:
+                raise _Silence
             data += part
         return data
 
@@ -212,17 +240,19 @@ class Board:
 class BoardLibrary(CompiledLibrary):
     """A CompiledLibrary whose runs are those of the same network on a board, for static shapes."""
 
-    def __init__(self, model, where, timeout=TIMEOUT):
-        """where: see open_port."""
+    def __init__(self, model, where, timeout=TIMEOUT, repeat=1):
+        """where: see open_port; repeat: runs that count measures."""
         super().__init__(model)
-        self._where, self._timeout, self._board = where, timeout, None
+        self._where, self._timeout, self._repeat, self._board = where, timeout, repeat, None
 
     def build(self):
         """Connect, and check that the board runs this network. Raises BoardError."""
         with self._lock:
             self._check_open()
+            if self._dims:
+                raise BoardError(f"boards run networks of constant shapes: give {', '.join(self._dims)} by --dim")
             if self._board is None:
-                board = Board(open_port(self._where, self._timeout))
+                board = Board(open_port(self._where), self._timeout)
                 try:
                     self.hello = self._checked_hello(board)
                 except BaseException:
@@ -252,12 +282,15 @@ class BoardLibrary(CompiledLibrary):
                 output[...] = found.reshape(output.shape)
         return outputs
 
-    def ticks(self, repeat=1):
-        """(least ticks of `repeat` runs, [(kernel, its ticks in the last run)], ticks in a second)."""
+    def count(self):
+        """The Count of a run on what the inputs hold: the least of several; kernels of the last one, in a build with
+        profiling. Raises BoardError where the board has no clock."""
         with self._lock:
             self.build()
-            least = min(self._board.run() for _ in range(repeat))
-            return least, self._board.profile() if self.hello.calls else [], self.hello.hz
+            if not self.hello.hz:
+                raise BoardError("the board has no clock: give its ingot_port one")
+            least = min(self._board.run() for _ in range(self._repeat))
+            return Count(tuple(self._board.profile() if self.hello.calls else ()), least, "ticks", self.hello.hz)
 
     def close(self):
         with self._lock:

@@ -25,11 +25,12 @@ MOST_SECONDS = 600  # that a run may take
 @dataclass(frozen=True)
 class Count:
     """What one run takes: of each kernel call, as (kernel, amount), and in all. unit: "instructions" on a board,
-    "ns" where programs run as fast as this machine does."""
+    "ns" where programs run as fast as this machine does, else "ticks" of a board's clock, hz of them a second."""
 
     calls: tuple[tuple[str, int], ...]
     total: int
     unit: str
+    hz: int = 0
 
 
 def is_emulated(target):

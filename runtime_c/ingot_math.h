@@ -17,6 +17,9 @@
 #if defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_SAT)
 #include <arm_acle.h>
 #endif
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+#endif
 
 INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
 INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
@@ -266,6 +269,38 @@ INGOT_PAIRS(u8, "u")
         return c;                                                                                                      \
     }
 #endif
+/* c and the products of 16 bytes of a and those of b. */
+#if defined(__ARM_FEATURE_MVE) && !defined(__ARM_BIG_ENDIAN)
+INGOT_INLINE int32_t ingot_dot_row_s8s8(const int8_t *a, const int8_t *b, int32_t c)
+{
+    return vmladavaq_s8(c, vld1q_s8(a), vld1q_s8(b));
+}
+INGOT_INLINE int32_t ingot_dot_row_u8u8(const uint8_t *a, const uint8_t *b, int32_t c)
+{
+    return (int32_t)vmladavaq_u8((uint32_t)c, vld1q_u8(a), vld1q_u8(b));
+}
+INGOT_INLINE int32_t ingot_dot_row_u8s8(const uint8_t *a, const int8_t *b, int32_t c)
+{
+    c = vmladavaq_s16(c, vreinterpretq_s16_u16(vldrbq_u16(a)), vldrbq_s16(b));
+    return vmladavaq_s16(c, vreinterpretq_s16_u16(vldrbq_u16(a + 8)), vldrbq_s16(b + 8));
+}
+INGOT_INLINE int32_t ingot_dot_row_s8u8(const int8_t *a, const uint8_t *b, int32_t c)
+{
+    return ingot_dot_row_u8s8(b, a, c);
+}
+#else
+#define INGOT_DOT_ROW(left, right, A, B)                                                                               \
+    INGOT_INLINE int32_t ingot_dot_row_##left##right(const A *a, const B *b, int32_t c)                                \
+    {                                                                                                                  \
+        for (int n = 0; n < 16; ++n) c = ingot_add_i32(c, a[n] * b[n]);                                                \
+        return c;                                                                                                      \
+    }
+INGOT_DOT_ROW(u8, s8, uint8_t, int8_t)
+INGOT_DOT_ROW(s8, u8, int8_t, uint8_t)
+INGOT_DOT_ROW(s8, s8, int8_t, int8_t)
+INGOT_DOT_ROW(u8, u8, uint8_t, uint8_t)
+#endif
+
 /* c and the products of the first three bytes of w and as many of a, from its n-th on, 0 or 1: two neighbours in a row
  * of a window's results. */
 #if defined(INGOT_PAIRS)

@@ -1,9 +1,9 @@
 /* ingot_serve.h: the board's side of Ingot's board protocol, by which a host sets inputs, runs a network and reads what
  * it computed, over a serial port or whatever else carries bytes (docs/board-protocol.md).
  *
- * A frame: 'I', 'g', a command, an index (of a reply: a status), the length of the data as four bytes, the data, and the
- * CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one reply, whose command is
- * the request's with the highest bit set. */
+ * A frame: 'I', 'g', a command, 0 (of a reply: a status), a sequence number, the length of the data as three bytes,
+ * the data, and the CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one reply,
+ * whose command is the request's with the highest bit set, of the same sequence number. */
 #ifndef INGOT_SERVE_H
 #define INGOT_SERVE_H
 
@@ -12,6 +12,7 @@
 #include "ingot.h"
 
 #define INGOT_SERVE_VERSION 1u
+#define INGOT_SERVE_MOST 4096u /* bytes of data in a request: what says more is damaged, and no frame */
 
 /* What carries the bytes, and a clock. read and write take all `bytes` and return 0; anything else ends the session. */
 typedef struct ingot_port {
@@ -23,10 +24,10 @@ typedef struct ingot_port {
 } ingot_port;
 
 enum {
-    INGOT_SERVE_HELLO = 1,   /* -> version, byte order, inputs, outputs; calls, ticks a second; name, hash, target */
-    INGOT_SERVE_WRITE = 2,   /* offset, bytes: into the input of that index */
+    INGOT_SERVE_HELLO = 1,   /* -> version, byte order; inputs, outputs, calls, ticks a second; name, hash, target */
+    INGOT_SERVE_WRITE = 2,   /* input, offset, bytes: into that input */
     INGOT_SERVE_RUN = 3,     /* -> ticks */
-    INGOT_SERVE_READ = 4,    /* offset, count -> bytes of the output of that index */
+    INGOT_SERVE_READ = 4,    /* output, offset, count -> bytes of that output */
     INGOT_SERVE_PROFILE = 5, /* -> ticks of each kernel call of the last run */
     INGOT_SERVE_NAMES = 6,   /* -> names of the kernels, each with a 0 behind it */
     INGOT_SERVE_END = 7
@@ -53,6 +54,7 @@ typedef struct ingot_link {
     const ingot_port *port;
     uint32_t crc;
     int failed;
+    unsigned char sequence; /* of the request */
 } ingot_link;
 
 static void ingot_serve_sum(ingot_link *link, const unsigned char *data, size_t bytes)
@@ -98,7 +100,7 @@ static void ingot_serve_reply(ingot_link *link, int command, int status, uint32_
     const unsigned char head[4] = {'I', 'g', (unsigned char)(command | 0x80), (unsigned char)(status & 0xFF)};
     link->crc = 0xFFFFFFFFu;
     ingot_serve_put(link, head, sizeof head);
-    ingot_serve_put_32(link, bytes);
+    ingot_serve_put_32(link, bytes << 8 | link->sequence);
 }
 
 static void ingot_serve_finish(ingot_link *link) { ingot_serve_put_32(link, ~link->crc); }
@@ -126,41 +128,51 @@ static void ingot_serve_hello(ingot_link *link, const ingot_served *net)
     const ingot_model_info *const info = net->info;
     const char *const texts[3] = {info->name, info->source_hash, info->target};
     const uint32_t one = 1;
-    const unsigned char facts[4] = {INGOT_SERVE_VERSION, (unsigned char)(*(const unsigned char *)&one == 0),
-                                    (unsigned char)info->n_inputs, (unsigned char)info->n_outputs};
-    uint32_t bytes = 12;
+    const unsigned char facts[2] = {INGOT_SERVE_VERSION, (unsigned char)(*(const unsigned char *)&one == 0)};
+    uint32_t bytes = sizeof facts + 16;
     for (int i = 0; i < 3; ++i) bytes += (uint32_t)strlen(texts[i]) + 1u;
     ingot_serve_reply(link, INGOT_SERVE_HELLO, INGOT_OK, bytes);
     ingot_serve_put(link, facts, sizeof facts);
+    ingot_serve_put_32(link, (uint32_t)info->n_inputs);
+    ingot_serve_put_32(link, (uint32_t)info->n_outputs);
     ingot_serve_put_32(link, net->calls);
     ingot_serve_put_32(link, link->port->ticks != NULL ? link->port->hz : 0u);
     for (int i = 0; i < 3; ++i) ingot_serve_put(link, texts[i], strlen(texts[i]) + 1u);
     ingot_serve_finish(link);
 }
 
-/* WRITE: the data go where they belong as they come; when their CRC is wrong, the host sends them once more. */
-static void ingot_serve_write(ingot_link *link, const ingot_served *net, int index, uint32_t bytes)
+/* Whether `count` bytes from `offset` on lie in tensor number `number`. */
+static int ingot_serve_fits(const ingot_served_tensor *tensors, uint32_t most, uint32_t number, uint32_t offset,
+                            uint32_t count)
 {
-    const uint32_t offset = bytes >= 4 ? ingot_serve_get_32(link) : 0, count = bytes >= 4 ? bytes - 4 : 0;
-    const int fits = bytes >= 4 && index < net->info->n_inputs && offset <= net->inputs[index].bytes
-                     && count <= net->inputs[index].bytes - offset;
-    if (fits) ingot_serve_get(link, (unsigned char *)net->inputs[index].data + offset, count);
-    const int whole = ingot_serve_is_whole(link, fits ? 0 : bytes >= 4 ? count : bytes);
+    return number < most && offset <= tensors[number].bytes && count <= tensors[number].bytes - offset;
+}
+
+/* WRITE: the data go where they belong as they come; when their CRC is wrong, the host sends them once more. */
+static void ingot_serve_write(ingot_link *link, const ingot_served *net, uint32_t bytes)
+{
+    const int long_enough = bytes >= 8;
+    const uint32_t input = long_enough ? ingot_serve_get_32(link) : 0, offset = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t count = long_enough ? bytes - 8 : bytes;
+    const int fits = long_enough && ingot_serve_fits(net->inputs, (uint32_t)net->info->n_inputs, input, offset, count);
+    if (fits) ingot_serve_get(link, (unsigned char *)net->inputs[input].data + offset, count);
+    const int whole = ingot_serve_is_whole(link, fits ? 0 : count);
     ingot_serve_refuse(link, INGOT_SERVE_WRITE, !whole ? INGOT_SERVE_BAD_CRC : fits ? INGOT_OK : INGOT_SERVE_BAD_RANGE);
 }
 
-static void ingot_serve_read(ingot_link *link, const ingot_served *net, int index, uint32_t bytes)
+static void ingot_serve_read(ingot_link *link, const ingot_served *net, uint32_t bytes)
 {
-    const uint32_t offset = bytes == 8 ? ingot_serve_get_32(link) : 0, count = bytes == 8 ? ingot_serve_get_32(link) : 0;
-    const int whole = ingot_serve_is_whole(link, bytes == 8 ? 0 : bytes);
-    const int fits = bytes == 8 && index < net->info->n_outputs && offset <= net->outputs[index].bytes
-                     && count <= net->outputs[index].bytes - offset;
+    const int long_enough = bytes == 12;
+    const uint32_t output = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t offset = long_enough ? ingot_serve_get_32(link) : 0, count = long_enough ? ingot_serve_get_32(link) : 0;
+    const int whole = ingot_serve_is_whole(link, long_enough ? 0 : bytes);
+    const int fits = long_enough && ingot_serve_fits(net->outputs, (uint32_t)net->info->n_outputs, output, offset, count);
     if (!whole || !fits) {
         ingot_serve_refuse(link, INGOT_SERVE_READ, whole ? INGOT_SERVE_BAD_RANGE : INGOT_SERVE_BAD_CRC);
         return;
     }
     ingot_serve_reply(link, INGOT_SERVE_READ, INGOT_OK, count);
-    ingot_serve_put(link, (const unsigned char *)net->outputs[index].data + offset, count);
+    ingot_serve_put(link, (const unsigned char *)net->outputs[output].data + offset, count);
     ingot_serve_finish(link);
 }
 
@@ -193,7 +205,7 @@ static void ingot_serve_profile(ingot_link *link, const ingot_served *net, int c
  * out. */
 static inline int ingot_serve(const ingot_port *port, const ingot_served *net)
 {
-    ingot_link link = {port, 0, 0};
+    ingot_link link = {port, 0, 0, 0};
     unsigned char head[4] = {0};
     while (!link.failed) {
         link.crc = 0xFFFFFFFFu;
@@ -202,10 +214,12 @@ static inline int ingot_serve(const ingot_port *port, const ingot_served *net)
         ingot_serve_get(&link, &head[1], 1);
         if (head[1] != 'g') continue;
         ingot_serve_get(&link, &head[2], 2);
-        const uint32_t bytes = ingot_serve_get_32(&link);
+        const uint32_t rest = ingot_serve_get_32(&link), bytes = rest >> 8;
         const int command = head[2];
-        if (command == INGOT_SERVE_WRITE) ingot_serve_write(&link, net, head[3], bytes);
-        else if (command == INGOT_SERVE_READ) ingot_serve_read(&link, net, head[3], bytes);
+        if (bytes > INGOT_SERVE_MOST) continue;
+        link.sequence = (unsigned char)rest;
+        if (command == INGOT_SERVE_WRITE) ingot_serve_write(&link, net, bytes);
+        else if (command == INGOT_SERVE_READ) ingot_serve_read(&link, net, bytes);
         else if (!ingot_serve_is_whole(&link, bytes)) ingot_serve_refuse(&link, command, INGOT_SERVE_BAD_CRC);
         else if (command == INGOT_SERVE_HELLO) ingot_serve_hello(&link, net);
         else if (command == INGOT_SERVE_RUN) ingot_serve_run(&link, net);

@@ -11,6 +11,8 @@
  *                                              with a sign (s8) or without (u8), and those of b; exact
  *   i32x4_load_bytes(p)                        the words of 16 bytes
  *   i32x4_dot_u8s8_lane(a, l, b, c), ...       the same with the word that is lane l of a, for all lanes
+ *   i32x4_matrix_dot_u8s8(a, b, c), ...        c and the product of two rows of eight bytes, a, by two columns, b
+ *   i32x4_zip_words(a, b, n)  i32x4_zip_pairs  half n of the lanes of a and b in turns, one or two at a time
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
@@ -483,6 +485,27 @@ INGOT_NEON_DOT_LANE(u8u8, INGOT_NEON_U8U8)
 INGOT_NEON_DOT_LANE(u8s8, INGOT_NEON_U8S8)
 INGOT_NEON_DOT_LANE(s8u8, INGOT_NEON_S8U8)
 #define INGOT_HAS_I32X4_DOT_LANE_OF_BOTH 1
+/* Sums are held, as gcc would else copy them from one register to another. */
+INGOT_INLINE i32x4 i32x4_matrix_dot_s8s8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vmmlaq_s32(c, i32x4_bytes(a), i32x4_bytes(b));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+INGOT_INLINE i32x4 i32x4_matrix_dot_u8u8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vreinterpretq_s32_u32(
+        vmmlaq_u32(vreinterpretq_u32_s32(c), i32x4_unsigned_bytes(a), i32x4_unsigned_bytes(b)));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+INGOT_INLINE i32x4 i32x4_matrix_dot_u8s8(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vusmmlaq_s32(c, i32x4_unsigned_bytes(a), i32x4_bytes(b));
+    INGOT_HOLD("+w", c);
+    return c;
+}
+#define INGOT_HAS_I32X4_MATRIX_DOT 1
 #endif
 #endif
 
@@ -695,6 +718,49 @@ INGOT_INLINE i32x4 i32x4_load_bytes(const void *p)
     for (int l = 0; l < 4; ++l) lanes[l] = ingot_word(b[4 * l], b[4 * l + 1], b[4 * l + 2], b[4 * l + 3]);
     return i32x4_load(lanes);
 }
+#endif
+#if defined(INGOT_HAS_I32X4) && defined(__ARM_NEON)
+INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n) { return n ? vzip2q_s32(a, b) : vzip1q_s32(a, b); }
+INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
+{
+    const int64x2_t x = vreinterpretq_s64_s32(a), y = vreinterpretq_s64_s32(b);
+    return vreinterpretq_s32_s64(n ? vzip2q_s64(x, y) : vzip1q_s64(x, y));
+}
+#else
+INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n)
+{
+    INGOT_ALIGNED(64) int32_t x[4], y[4];
+    i32x4_store(x, a);
+    i32x4_store(y, b);
+    const int32_t r[4] = {x[2 * n], y[2 * n], x[2 * n + 1], y[2 * n + 1]};
+    return i32x4_load(r);
+}
+INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
+{
+    INGOT_ALIGNED(64) int32_t x[4], y[4];
+    i32x4_store(x, a);
+    i32x4_store(y, b);
+    const int32_t r[4] = {x[2 * n], x[2 * n + 1], y[2 * n], y[2 * n + 1]};
+    return i32x4_load(r);
+}
+#endif
+#define INGOT_INTEGER_MATRIX_DOT(mix)                                                                                  \
+    INGOT_INLINE i32x4 i32x4_matrix_dot_##mix(i32x4 a, i32x4 b, i32x4 c)                                               \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t x[4], y[4], r[4];                                                                    \
+        i32x4_store(x, a);                                                                                             \
+        i32x4_store(y, b);                                                                                             \
+        i32x4_store(r, c);                                                                                             \
+        for (int l = 0; l < 4; ++l) {                                                                                  \
+            r[l] = ingot_dot_##mix(x[l / 2 * 2], y[l % 2 * 2], r[l]);                                                  \
+            r[l] = ingot_dot_##mix(x[l / 2 * 2 + 1], y[l % 2 * 2 + 1], r[l]);                                          \
+        }                                                                                                              \
+        return i32x4_load(r);                                                                                          \
+    }
+#if !defined(INGOT_HAS_I32X4_MATRIX_DOT)
+INGOT_INTEGER_MATRIX_DOT(s8s8)
+INGOT_INTEGER_MATRIX_DOT(u8u8)
+INGOT_INTEGER_MATRIX_DOT(u8s8)
 #endif
 #if !defined(INGOT_HAS_I32X4_DOT_LANE)
 INGOT_INTEGER_DOT_LANE(s8s8)

@@ -11,6 +11,12 @@
     .incbin "[[ blob ]]"
     .size [[ symbol ]], [[ bytes ]]
 #else
+[% if placed and placed != "WEIGHTS" %]
+#if defined(INGOT_SECTION_[[ placed ]])
+#undef INGOT_SECTION_WEIGHTS
+#define INGOT_SECTION_WEIGHTS INGOT_SECTION_[[ placed ]]
+#endif
+[% endif %]
 [% if placed %]
 #if defined(INGOT_SECTION_WEIGHTS)
     .section INGOT_SECTION_WEIGHTS, "a", %progbits

@@ -4,6 +4,12 @@
  */
 #include "ingot.h"
 
+[% if placed and placed != "WEIGHTS" %]
+#if defined(INGOT_SECTION_[[ placed ]])
+#undef INGOT_SECTION_WEIGHTS
+#define INGOT_SECTION_WEIGHTS INGOT_SECTION_[[ placed ]]
+#endif
+[% endif %]
 [% if placed %]
 #if defined(INGOT_SECTION_WEIGHTS)
 INGOT_SECTION(INGOT_SECTION_WEIGHTS)

@@ -48,16 +48,7 @@ static double now(void)
     return ((double)high * 4294967296.0 + (double)low) * 1e-9;
 }
 [% else %]
-static double now(void)
-{
-#if defined(__unix__) || defined(__APPLE__) || defined(__wasi__)
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#else
-    return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
+[% include "clock.c" %]
 [% endif %]
 
 #if defined(INGOT_PROFILE)
@@ -92,22 +83,7 @@ int main(int argc, char **argv)
     enum { [[ dim_enum ]] };
 [% endif %]
 [% block memory %]
-[% if not arena_on_heap %]
-[% if further %]
-    /* Memories of the board: with INGOT_SECTION_NAME defined, the name of a section in quotes, a linker script puts them
-     * where they belong. */
-#if defined(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
-    INGOT_SECTION(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
-#endif
-[% endif %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ arena ]][[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% for m in further if m.bytes %]
-#if defined(INGOT_SECTION_[[ m.upper ]])
-    INGOT_SECTION(INGOT_SECTION_[[ m.upper ]])
-#endif
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ m.name ]][[ "[" ]][[ upper ]]_ARENA_[[ m.upper ]]_BYTES];
-[% endfor %]
-[% endif %]
+[% include "arena.c" %]
 [% for t in inputs + outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
 [% endfor %]

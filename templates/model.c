@@ -34,7 +34,9 @@
 
 [% if weights in ("incbin", "array") and not single %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
-extern const unsigned char [[ "*const " + weights_symbol if weights == "array" else weights_symbol + "[]" ]];
+[% for blob in weight_blobs %]
+extern const unsigned char [[ "*const " + blob if weights == "array" else blob + "[]" ]];
+[% endfor %]
 
 [% endif %]
 [% block state %]
@@ -69,7 +71,13 @@ typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEA
 [% for line in weight_places %]
 [[ line ]]
 [% endfor %]
+[% if weight_blobs|length == 1 %]
 #define WEIGHT(place) ((const void *)(w + (place)))
+[% else %]
+[% for blob in weight_blobs %]
+#define WEIGHT_[[ loop.index0 ]](place) ((const void *)(w_[[ loop.index0 ]] + (place)))
+[% endfor %]
+[% endif %]
 
 [% endif %]
 [% include "description.c" %]
@@ -107,7 +115,7 @@ uint32_t abi, size_t info_bytes)
     *net = [[ arena ]];
     (*net)->magic = [[ upper ]]_MAGIC;
     (*net)->arena_bytes = [[ arena ]]_bytes;
-    (*net)->weights = [[ "NULL" if weights in ("file", "stream") else weights_symbol ]];
+    (*net)->weights = [[ "NULL" if weights in ("file", "stream") else weight_blobs[0] ]];
 [% if weights == "stream" %]
     (*net)->read = NULL;
     (*net)->reader = NULL;

@@ -36,8 +36,8 @@ extern "C" {
 #endif
 
 [% block memory %]
-[% if not dims %]
-/* Bytes of working memory that the caller passes to [[ name ]]_init, and does not touch while the network is in use. */
+[% if not dims or arena_bytes %]
+/* Bytes of working memory that the caller passes to [[ name ]]_init, and does not touch while the network is in use[[ ": enough for all sizes up to the bounds of " ~ dims|join(", ") if dims else "" ]]. */
 #define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
 [% endif %]
 [% if further %]

@@ -66,22 +66,7 @@ int main(void)
     enum { [[ dim_enum ]] };
 [% endif %]
 [% block memory %]
-[% if not arena_on_heap %]
-[% if further %]
-    /* Memories of the board: with INGOT_SECTION_NAME defined, the name of a section in quotes, a linker script puts them
-     * where they belong. */
-#if defined(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
-    INGOT_SECTION(INGOT_SECTION_[[ arena.removeprefix("arena_")|upper ]])
-#endif
-[% endif %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ arena ]][[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% for m in further if m.bytes %]
-#if defined(INGOT_SECTION_[[ m.upper ]])
-    INGOT_SECTION(INGOT_SECTION_[[ m.upper ]])
-#endif
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char [[ m.name ]][[ "[" ]][[ upper ]]_ARENA_[[ m.upper ]]_BYTES];
-[% endfor %]
-[% endif %]
+[% include "arena.c" %]
 [% for t in outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
 [% endfor %]

@@ -14,7 +14,7 @@ ALLOWED = {
     "ir": (set(), {"numpy", "ml_dtypes"}),
     "frontend": ({"ir"}, {"numpy", "onnx", "google"}),  # google.protobuf: the errors that onnx lets through
     "codegen": ({"ir", "templates", "runtime_c"}, {"numpy", "jinja2"}),
-    "runtime": ({"codegen", "ir", "templates", "runtime_c"}, {"numpy", "ml_dtypes", "cffi", "rich"}),
+    "runtime": ({"codegen", "ir", "templates", "runtime_c"}, {"numpy", "ml_dtypes", "cffi", "rich", "serial"}),
     "tvm": ({"codegen", "ir", "runtime"}, {"numpy"}),  # the façade, of which the others know nothing
 }
 # Standard library modules that act on the world outside the process.
@@ -75,13 +75,15 @@ def test_imports_within_a_package_are_relative(package):
 # 45 ms, the compiler 570 ms).
 INSIDE = {
     "cli.py": {"importlib.metadata", "ingot.codegen.limits", "ingot.codegen.output_folder",
-               "ingot.codegen.package_forms", "ingot.codegen.target", "ingot.compile",
-               "ingot.inspect_stage", "ingot.memory_report", "ingot.quantize", "ingot.runtime.emulated",
-               "ingot.runtime.sample", "ingot.runtime.shapes", "ingot.verify", "numpy", "rich", "rich.console",
+               "ingot.codegen.target", "ingot.compile",
+               "ingot.inspect_stage", "ingot.memory_report", "ingot.quantize", "ingot.runtime.board",
+               "ingot.runtime.emulated", "ingot.runtime.sample", "ingot.runtime.shapes", "ingot.verified_folder",
+               "ingot.verify", "numpy", "rich", "rich.console",
                "rich.progress", "rich.table"},
     # The table imports what passes are made of, and this module with it.
     "ir/transform/context.py": {"import_module(f'{__package__}.pass_table')"},
     "quantization.py": {"onnxruntime", "onnxruntime.quantization.shape_inference"},
+    "runtime/board.py": {"serial"},
 }
 
 

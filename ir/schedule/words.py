@@ -25,6 +25,7 @@ _IMAGE = ("bands", "channels", "rows", "columns")
 WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "attention": Words(("heads", "rows"), turn="{} vectors of keys at a time"),
     "attention_blocks": Words(("heads", "rows", "blocks of keys")),
+    "attention_cores": Words(("heads", "queries", "blocks of keys")),
     "blocked_convolution": Words(_IMAGE, "bands of {} rows"),
     "columns": Words(_IMAGE, "bands of {} rows"),
     "contraction": Words(block="blocks of {} tiles of rows", turn="groups of {} panels",
@@ -34,8 +35,8 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "gather": Words(),
     "gpu_product": Words(("tiles", "terms", "rows", "columns"), turn="{} terms at a time"),
     "local_response": Words(("rows", "points", "channels"), "{} points at a time"),
-    "points": Words(block="{} results a block", parts="{} threads a result",
-                    algorithms={"whole": "a thread makes whole results", "parts": ""}),
+    "points": Words(block="{} results a block", turn="a thread makes {} neighbours", parts="{} threads a result",
+                    algorithms={"whole": "a thread makes whole results", "parts": "", "neighbours": ""}),
     "rows": Words(block="{} rows a block", turn="{} threads a row", algorithms={"warp": "", "block": ""}),
     "phases": Words(("bands", "channels", "rows", "phases", "columns"), "bands of {} rows"),
     "pointwise_depthwise": Words(("bands", "channels"), "bands of {} rows", "{} vectors of channels a turn"),

@@ -65,7 +65,9 @@ def _row(name, type, *consumed_by):
 # Register tiles
 UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
 ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
+DOT_ROW = _row("pragma_dot_row", FLAG, "DotRows")  # a loop over the bytes of two rows that are multiplied
 LANES = _row("pragma_lanes", NAMES, "LaneIndexedFMA")  # operands that come in vectors, element after element
+PAIRS = _row("pragma_pairs", FLAG, "MatrixDots")  # over the terms of a tile of dot products, which are 0 before
 HOLD = _row("pragma_hold", FLAG, "RegisterPromote")  # a loop that copies vectors to registers
 TRANSPOSE = _row("pragma_transpose", FLAG, "RegisterTranspose")  # around a vectorized loop that reads across
 MOST_ITERATIONS = _row("pragma_most_turns", COUNT, PRINTER)  # of an unrolled loop in a tile whose extent is a variable

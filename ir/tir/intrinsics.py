@@ -117,6 +117,22 @@ def _dot(left, right):
     return dot
 
 
+def _zipped(size):
+    """half(a, b, n): the first or second half of the words of a and b in turns, so many at a time."""
+    def half(a, b, n):
+        both = np.stack([np.asarray(v).reshape(-1, size) for v in (a, b)], axis=1).reshape(-1)
+        return both[n * len(a):(n + 1) * len(a)]
+    return half
+
+
+def _matrix_dot(left, right):
+    def dot(a, b, c):
+        x, y = (np.ascontiguousarray(v, "<i4").view(dtype).astype(np.int64).reshape(2, 8)
+                for v, dtype in ((a, left), (b, right)))
+        return (np.asarray(c, np.int64) + (x @ y.T).reshape(-1)).astype(np.int32)
+    return dot
+
+
 def _taps(left, right):
     def taps(a, w, c, n):
         a, w = (np.asarray(v, "<i4")[..., None].view(dtype).astype(np.int64) for v, dtype in ((a, left), (w, right)))
@@ -239,8 +255,9 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); held(a): a, in a
-# register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
+# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); matrix_dot_u8s8(a, b, c)
+# and its like: c, four numbers, and the product of two rows of eight bytes, a, by two columns, b; zip_words(a, b, n),
+# zip_pairs(a, b, n): the n-th half of a's and b's lanes in turns, one or two at a time; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
 # tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
@@ -251,6 +268,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
     ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
     *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()),
+    ("zip_words", _zipped(1), 3), ("zip_pairs", _zipped(2), 3),
+    *((name.replace("dot", "matrix_dot"), _matrix_dot(*dtypes), 3) for name, dtypes in DOTS.items()),
     *((f"{name}_lane", lambda a, l, b, c, dot=_dot(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
       for name, dtypes in DOTS.items()))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}

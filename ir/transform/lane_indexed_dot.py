@@ -69,7 +69,9 @@ class _Lanes(StmtMutator):
                 continue
             lanes = const(self.lanes, x.dtype)
             start, lane = Mul(Div(x, lanes), lanes), Mod(x, lanes)
-            if extent % self.lanes:
+            if extent == self.lanes:
+                start, lane = const(0, x.dtype), x
+            elif extent % self.lanes:
                 start = Min(start, const(extent - self.lanes, x.dtype))
                 lane = Sub(x, start)
             at = first.replace(indices=(substitute(index, {x: start}),))

@@ -23,23 +23,23 @@ MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "strided_slice", "
 
 @on_main
 def match_signs(func, target):
-    """Requires qnn.* products, folded constants. Ensures that their data is of the dtype that an instruction of the
-    target multiplies with their constant weights, where it has one for the other dtype of bytes alone. What makes such
-    data makes it of that dtype; what else reads it takes 128 off, or adds it."""
+    """Requires folded constants. Ensures that data of qnn.* products is of the dtype of bytes that the target multiplies
+    by their constant weights in the fewest instructions. What makes such data makes it of that dtype; what else reads
+    it takes 128 off, or adds it."""
     wanted = _wanted(func, target)
     return _MatchSigns(target, wanted).run(func) if wanted else func
 
 
 def _turns(call, target):
-    """Whether a product is one of instructions for data of the other dtype alone."""
+    """Whether a product is computed in fewer instructions of data of the other dtype."""
     if call.op not in PLAIN or str(call.args[0].struct_info.dtype) not in BYTES:
         return False
     shifted, x = without_zero_point(call), str(call.args[0].struct_info.dtype)
     weight = None if shifted is None else as_bytes(shifted, "")
-    if weight is None or any(call.attrs.get("padding", ())) and not isinstance(call.args[2], Constant):
+    if weight is None:
         return False
     w = weight.data.dtype.name
-    return not target.dots(x, w) and target.dots(OTHER[x], w)
+    return target.dots(x, w) < target.dots(OTHER[x], w)
 
 
 def _wanted(func, target):

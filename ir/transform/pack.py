@@ -160,12 +160,14 @@ class _PackWeights(GraphRewriter):
             return None
         if attrs["groups"] > 1:
             return self._depthwise_words(call, dot) if self.target.dot_pairs else None
-        words, lanes = self.target.dot_pairs, PLANAR
-        packed = self.once(weight, ("rows", lanes, words), lambda w: Constant(
-            conv_planar.pack(w.data, lanes, words), w.name))
+        lanes, row = PLANAR, weight.data.shape[1] * weight.data.shape[3]  # of the kernel
+        terms = (conv_planar.ROW if self.target.dot_rows and row > 2 * dot_product.WORD else
+                 dot_product.WORD if self.target.dot_pairs else 1)
+        packed = self.once(weight, ("rows", lanes, terms), lambda w: Constant(
+            conv_planar.pack(w.data, lanes, terms), w.name))
         return call_op(call.op, x, packed, **{
-            **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{'4k' * words}", "out_channels": weight.data.shape[0],
-            "arithmetic": dot if words else attrs["arithmetic"]})
+            **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{f'{terms}k' * (terms > 1)}", "out_channels": weight.data.shape[0],
+            "arithmetic": dot if terms == dot_product.WORD else attrs["arithmetic"]})
 
     def _depthwise_words(self, call, dot):
         """A depthwise convolution whose kernel's rows are words; None for another, and for an input that nothing pads,
@@ -215,7 +217,7 @@ class _PackWeights(GraphRewriter):
             return call
         if not isinstance(weight, Constant) or call.args[0].struct_info.ndim < 2:
             return call
-        if self.lanes > 1 and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
+        if (self.lanes > 1 or self.target.dot_pairs) and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
             return self._dots(binding, call)
         if weight.data.dtype != np.float32:
             return call

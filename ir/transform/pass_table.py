@@ -22,6 +22,7 @@ from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
+from .dot_rows import dot_rows
 from .facts import ENSURED_BY, words
 from .fixed_requantize import fixed_requantize
 from .flatten import flatten_buffer
@@ -66,6 +67,7 @@ from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_matc
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .match_signs import match_signs
+from .matrix_dots import matrix_dots
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -280,6 +282,7 @@ TIR = _rows(
     ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
     ("LaneIndexedDot", _tir, lane_indexed_dot, "flat buffers, vectors, tir.fma"),
+    ("MatrixDots", _tir, matrix_dots, "flat buffers, vectors, tir.fma"),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
     ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),
@@ -302,6 +305,7 @@ TIR = _rows(
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("DotRows", _tir, dot_rows, "flat buffers"),
     ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),

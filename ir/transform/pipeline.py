@@ -83,8 +83,8 @@ _LOWERING = (
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
-_LAST = ("LowerIntrin", "LaneIndexedDot", "Accumulate", "RoundToBytes", "OutlineTiles", "HoistIndex",
-         "CommonSubexprElimTIR", "VerifyHints")
+_LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "Accumulate", "DotRows", "RoundToBytes", "OutlineTiles",
+         "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
 # Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
 # loops; shared memory is planned when nothing moves accesses any more.
@@ -102,7 +102,7 @@ _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("LaneIndexedDot", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes", "OutlineTiles",
+_OF_NETWORKS = ("LaneIndexedDot", "MatrixDots", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes", "OutlineTiles",
                 "NameStrides")
 
 
@@ -133,6 +133,7 @@ def pipeline_for(target, network=None):
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["LaneIndexedDot"] = {"lanes": machine.lanes, "dots": machine.dots_by_lane}
+        given["MatrixDots"] = {"dots": machine.matrix_dots}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}
     names = [n for n in _LISTS[kind] if network or n not in _OF_NETWORKS]

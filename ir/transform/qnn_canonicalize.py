@@ -86,12 +86,9 @@ class _Canonicalize(GraphRewriter):
         attrs = dict(call.attrs)
         padding = attrs.get("padding", ())
         if any(padding):
-            if not isinstance(zero, Constant) or zero.data.size != 1:
+            x = self._padded(x, zero, padding)
+            if x is None:
                 return None
-            half = len(padding) // 2
-            pairs = [p for pair in zip(padding[:half], padding[half:]) for p in pair]
-            x = self.emit(call_op("nn.pad", x, pad_width=(0, 0, 0, 0, *pairs), pad_value=float(zero.data.reshape(()))),
-                          f"{x.name}_pad")
             attrs["padding"] = (0,) * len(padding)
         total = self._plain(call, x, weight, attrs)
         if isinstance(zero, Constant) and not zero.data.any():
@@ -107,6 +104,24 @@ class _Canonicalize(GraphRewriter):
         else:
             less = self.emit(call_op("multiply", self.emit(call_op("astype", zero, dtype=SUMS)), less))
         return call_op("subtract", self.emit(total), less)
+
+    def _padded(self, x, zero, padding):
+        """Images with their zero point around; where a run knows that, by what is 1 there and 0 inside. None for those
+        whose size, too, only a run knows."""
+        half, size = len(padding) // 2, x.struct_info.shape[2:]
+        pairs = [p for pair in zip(padding[:half], padding[half:]) for p in pair]
+        known = isinstance(zero, Constant)
+        if known and zero.data.size != 1 or not known and not all(map(is_const_int, (*size, *zero.struct_info.shape))):
+            return None
+        value = float(zero.data.reshape(())) if known else 0.0
+        made = self.emit(call_op("nn.pad", x, pad_width=(0, 0, 0, 0, *pairs), pad_value=value), f"{x.name}_pad")
+        if known:
+            return made
+        inside = np.zeros([1, 1, *(d.value for d in size)], np.int32)
+        around = Constant(np.pad(inside, ((0, 0), (0, 0), *zip(pairs[::2], pairs[1::2])), constant_values=1), "padding")
+        more = self.emit(call_op("multiply", around, self.emit(call_op("astype", zero, dtype=SUMS))))
+        wide = self.emit(call_op("add", self.emit(call_op("astype", made, dtype=SUMS)), more))
+        return self.emit(call_op("astype", wide, dtype=str(x.struct_info.dtype)), f"{x.name}_pad")
 
     def _shifted(self, x, zero, dtype):
         """x - zero point in `dtype`."""

@@ -22,9 +22,7 @@ static int infer(void)
     /* The symbolic dimensions of this example. */
     enum { [[ dim_enum ]] };
 [% endif %]
-[% if not arena_on_heap %]
-    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% endif %]
+[% include "arena.c" %]
 [% for t in inputs + outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
 [% endfor %]

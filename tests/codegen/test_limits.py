@@ -73,7 +73,7 @@ def test_both_at_once():
 
 
 def test_symbolic_sizes_are_refused():
-    with pytest.raises(LimitError, match="ram_limit needs tensors of constant size: .* --dim length=N"):
+    with pytest.raises(LimitError, match="ram_limit needs sizes with bounds: .* --bound length=N"):
         compiled(attention_net(), target="cortex-m4f", ram_limit=1 << 20)
 
 

@@ -5,8 +5,12 @@ import subprocess
 import numpy as np
 import pytest
 
+import ingot
+from ingot.codegen.blob import groups_of
+from ingot.codegen.compile import Options
 from ingot.codegen.render import render
 from ingot.codegen.words import segments
+from networks import load
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-I", "runtime_c")
 COMPILERS = [("gcc", ()), ("clang", ()), ("tcc", ()),
@@ -36,7 +40,7 @@ def expected(numbers, order):
     return b"".join(raw + bytes(-len(raw) % 64) for raw in swapped)
 
 
-def blob(tmp_path, numbers, placed=False):
+def blob(tmp_path, numbers, placed=""):
     path = tmp_path / "data.c"
     path.write_text(render("blob.c", file="data.c", what="numbers", symbol="data", stamp="Made by a test.",
                            segments=segments(numbers), placed=placed))
@@ -70,13 +74,47 @@ def test_weights_go_to_the_section_that_is_asked_for(tmp_path, suffix):
     if not shutil.which("gcc") or not shutil.which("objdump"):
         pytest.skip("gcc or objdump is not installed")
     if suffix == ".c":
-        path = blob(tmp_path, arrays(), placed=True)
+        path = blob(tmp_path, arrays(), placed="WEIGHTS")
     else:
         (tmp_path / "data.bin").write_bytes(expected(arrays(), "little"))
         path = tmp_path / "data.S"
         path.write_text(render("blob.S", file="data.S", what="numbers", symbol="data", stamp="Made by a test.",
-                               blob=str(tmp_path / "data.bin"), large=False, placed=True))
+                               blob=str(tmp_path / "data.bin"), large=False, placed="WEIGHTS",
+                               bytes=0))
     for flags, there in ((("-DINGOT_SECTION_WEIGHTS=\".psram\"",), True), ((), False)):
         subprocess.run(["gcc", "-I", "runtime_c", *flags, "-c", str(path), "-o", str(tmp_path / "data.o")], check=True)
         done = subprocess.run(["objdump", "-h", str(tmp_path / "data.o")], check=True, capture_output=True, text=True)
         assert (".psram" in done.stdout) == there
+
+
+@pytest.mark.parametrize("sizes, count, found", [
+    ([10, 10, 10, 10], 2, [2, 2]), ([100, 1, 1], 3, [1, 1, 1]), ([1, 1, 100], 2, [3]), ([5], 4, [1]), ([], 2, [0]),
+    ([3] * 10, 3, [4, 3, 3]), ([7, 7], 1, [2])])
+def test_groups_of_about_as_many_bytes(sizes, count, found):
+    groups = groups_of(sizes, count)
+    assert [len(g) for g in groups] == found and len(groups) <= count
+    assert [i for g in groups for i in g] == list(range(len(sizes)))
+
+
+@pytest.mark.parametrize("weights", ["array", "incbin"])
+def test_groups_of_weights_are_placed_one_by_one(tmp_path, weights):
+    if not all(map(shutil.which, ("gcc", "make", "objdump"))):
+        pytest.skip("gcc, make or objdump is not installed")
+    folder = tmp_path / "net"
+    ingot.compile(load("residual_net"), target="c", threads="none", weights=weights, weight_groups=3).export(folder)
+    sections = r'-O1 -DINGOT_SECTION_WEIGHTS=\".slow\" -DINGOT_SECTION_WEIGHTS_1=\".fast\"'
+    done = subprocess.run(["make", "-C", folder, "check", f"CFLAGS={sections}"], capture_output=True, text=True)
+    assert done.returncode == 0 and "max error" in done.stdout, done.stderr
+    for n, section in enumerate((".slow", ".fast", ".slow")):
+        done = subprocess.run(["objdump", "-h", folder / f"residual_net_weights_{n}.o"], capture_output=True, text=True)
+        assert section in done.stdout
+
+
+def test_what_groups_are_not_for(tmp_path):
+    with pytest.raises(ValueError, match="weights that lie in 2 groups are embedded"):
+        Options.check(weight_groups=2, weights="file")
+    with pytest.raises(ValueError, match="weight_groups must be a number"):
+        Options.check(weight_groups=0)
+    library = ingot.compile(load("autoencoder"), target="c", threads="none", weights="array", weight_groups=2)
+    with pytest.raises(ValueError, match="one file has all weights"):
+        library.export(tmp_path / "net", single_file=True)

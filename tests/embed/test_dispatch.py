@@ -150,7 +150,7 @@ def test_what_takes_one_target():
     library = ingot.compile(load("conv_net"), target=X86)
     with pytest.raises(ValueError, match="a single file is compiled with the flags of one target"):
         library.dispatched.files(single_file=True)
-    with pytest.raises(ValueError, match="a package for zephyr is compiled with the flags of one target"):
+    with pytest.raises(ValueError, match="zephyr builds a package with the flags of one target"):
         library.dispatched.files(package="zephyr")
     with pytest.raises(ValueError, match="give a shorter name"):
         ingot.compile(load("conv_net"), target=X86, name="n" * 30)

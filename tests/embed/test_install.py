@@ -112,3 +112,13 @@ def test_flags_of_microsofts_compiler(exported, tmp_path, target, expected):
     for words in commands:
         assert {"/O2", expected} <= {*words} and not [w for w in words if w.startswith(("-f", "-m", "-O3"))]
     assert "-lm" not in linked and commands
+
+
+def test_a_machine_without_a_system(exported, tmp_path):
+    """The library alone: programs there need startup code and a linker script."""
+    need("cmake", "make", "arm-none-eabi-gcc")
+    folder = exported("conv_net", target="c", weights="array").folder
+    run(["cmake", "-S", folder, "-B", tmp_path, "-DCMAKE_SYSTEM_NAME=Generic",
+         "-DCMAKE_C_COMPILER=arm-none-eabi-gcc", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"])
+    run(["cmake", "--build", tmp_path])
+    assert (tmp_path / "libconv_net.a").exists() and not [*tmp_path.glob("conv_net_*")]

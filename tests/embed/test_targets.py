@@ -8,12 +8,13 @@ from onnx import helper
 import ingot
 from c_folders import STRICT, copy, need, run
 from ingot.codegen.target import Target
-from ingot.codegen.toolchain import find_compiler, missing_tools
-from ingot.codegen.toolchains import TOOLCHAINS
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchains import TOOLCHAINS, is_native
 from networks import load, make_model
 
 BOARDS = [row.name for row in TOOLCHAINS.values() if row.board]
 CROSS = [row.name for row in TOOLCHAINS.values() if row.runner and not row.board and row.arch != "x86_64"]
+X86 = [row.name for row in TOOLCHAINS.values() if row.arch == "x86_64"]
 SCALAR_FPUS = ["cortex-m4f", "cortex-m7", "cortex-m33", "rv32imafc", "riscv64-linux-gnu",
                "armv7-vfpv3-linux-gnueabihf"]
 
@@ -44,8 +45,25 @@ def test_systems(exported, tmp_path, target):
     """Under a system: a cross compiler, and QEMU in user mode."""
     need_tools(target)
     folder = copy(exported("conv_net", target=target).folder, tmp_path)
-    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target).command[0]}", cflags(target),
+    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target)}", cflags(target),
                                      f"RUNNER={' '.join(TOOLCHAINS[target].runner)}"], folder)
+
+
+@pytest.mark.parametrize("target", X86)
+def test_x86(exported, tmp_path, target):
+    """Compiled for each level, and run where this processor or QEMU knows its instructions."""
+    need("make")
+    if not is_native(Target.get(target)):
+        need("x86_64-linux-gnu-gcc")
+    folder = copy(exported("conv_net", target=target).folder, tmp_path)
+    run(["make", f"CC={find_compiler(target)}", cflags(target, "-O1")], folder)
+    if not missing_tools(target):
+        assert "prob: max error" in run(run_command(target, "./selftest"), folder)
+
+
+def test_every_row_is_built():
+    rows = {name for name, row in TOOLCHAINS.items() if Target.get(name).kind == "c"}
+    assert rows - {*BOARDS, *CROSS, *X86} == {"c", "c-simd"}
 
 
 @pytest.mark.parametrize("target", ["cortex-m4f", "rv32imafc"])
@@ -112,7 +130,7 @@ def test_memory_in_all(exported):
                          for what in ("ARENA", "STACK", "RAM"))
     outputs = sum(eval(size) for size in re.findall(r"#define CONV_NET_\w+_SIZE \(([\d* ]+)\)", header))
     assert ram == arena + stack + 4 * outputs and stack <= 2048
-    assert f"{ram} bytes of RAM" in (folder / "README.md").read_text()
+    assert f"| **RAM in all** | {ram} |" in (folder / "README.md").read_text()
     assert "RAM_BYTES" not in (exported("conv_net", target="c").folder / "conv_net.h").read_text()
 
 
@@ -152,3 +170,26 @@ def windows_net():
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "rv32imc", "c"])
 def test_no_tiles_without_an_fpu(target):
     assert not Target.get(target).has_tiles
+
+
+# ---- the example's clock --------------------------------------------------------------------------------------------
+
+def test_a_cycle_counter_of_risc_v(exported, tmp_path):
+    need("make", "riscv64-linux-gnu-gcc", "qemu-riscv64")
+    folder = copy(exported("conv_net", target="c", weights="array").folder, tmp_path)
+    run(["make", "PROFILE=1", "CC=riscv64-linux-gnu-gcc", "CPPFLAGS=-DINGOT_CLOCK_HZ=1000000000", "example"], folder)
+    text = run(["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu", "./example"], folder)
+    total = float(re.search(r"best of 10 runs: ([\d.]+) ms", text)[1])
+    kernels = [float(ms) for ms in re.findall(r"^ *([\d.]+) ms  conv_net", text, re.MULTILINE)]
+    assert 0 < total < 1e6 and len(kernels) > 3 and all(0 < ms < 1e6 for ms in kernels)
+
+
+@pytest.mark.parametrize("cpu, counts", [("cortex-m4", True), ("cortex-a7", False)])
+def test_a_cycle_counter_of_cortex_m(exported, tmp_path, cpu, counts):
+    """Compiled, and not run: QEMU has none."""
+    need("arm-none-eabi-gcc")
+    folder = exported("conv_net", target="c", weights="array").folder
+    run(["arm-none-eabi-gcc", *STRICT, "-O1", f"-mcpu={cpu}", "-DINGOT_CLOCK_HZ=168000000", "-S", "-o",
+         tmp_path / "example.s", "conv_net_example.c"], folder)
+    text = (tmp_path / "example.s").read_text()
+    assert bool(re.search(r"\bbl\s+clock$", text, re.MULTILINE)) != counts

@@ -69,3 +69,23 @@ def test_two_libraries(folders, tmp_path, form, language, compiler):
          "-lm",
          "-lpthread"])
     assert run([tmp_path / "program"], env={**os.environ, "OMP_NUM_THREADS": "2"}) == "ok\n"
+
+
+def test_one_directory_for_both(folders, tmp_path):
+    """As Arduino, Keil and globs of sources build: files of two networks with one name are one file of the runtime."""
+    openmp, flags, libraries = folders
+    need_compiler("gcc", *openmp)
+    for folder in libraries:
+        for file in folder.iterdir():
+            place = tmp_path / file.name
+            if place.exists() and file.name not in ("Makefile", "CMakeLists.txt", "README.md"):
+                assert file.suffix in (".c", ".h") and place.read_bytes() == file.read_bytes(), file.name
+            place.write_bytes(file.read_bytes())
+    assert {"first.c", "second.c", "first_kernels_0.c", "second_kernels_0.c"} <= {p.name for p in tmp_path.iterdir()}
+    run(["gcc", "-std=c99", "-O1", *flags, *openmp, f"-I{tmp_path}", HERE / "two_libraries.c",
+         *library_sources(tmp_path), "-o", tmp_path / "program", "-lm", "-lpthread"])
+    assert run([tmp_path / "program"], env={**os.environ, "OMP_NUM_THREADS": "2"}) == "ok\n"
+    for program in ("example", "selftest"):  # and each has programs of its own
+        sources = [*library_sources(tmp_path), *tmp_path.glob(f"second_{program}*.c")]
+        run(["gcc", "-std=c99", "-O1", *flags, *openmp, *sources, "-o", tmp_path / program, "-lm", "-lpthread"])
+    assert "max error" in run([tmp_path / "selftest"])

@@ -54,6 +54,12 @@ def test_occupancy(registers, threads, shared, share):
     assert gpu.occupancy(registers, threads, shared) == share
 
 
+def test_blocks_of_hopper_have_more_shared_memory():
+    """A tile of 128 x 256 with its ring, and two of 128 x 128."""
+    assert [gpu.blocks_of(*kernel, "sm_90a") for kernel in ((154, 288, 196672), (90, 288, 98368))] == [1, 2]
+    assert gpu.blocks_of(154, 288, 196672, "sm_80") == 0
+
+
 RESNET, BERT = dict(size=32, stages=((1, 8, 1), (1, 16, 2))), dict(tokens=8, blocks=1, width=32, heads=4, words=50)
 
 

@@ -139,17 +139,32 @@ CHECK(i32x16, f32x16, 16)
         EACH(4, r[l] == ingot_dot_##mix(ingot_load_word(bytes + 4 * k), b[l], c[l]), i32x4, #mix "_lane");             \
     }
 
+#define MATRIX_DOT(mix)                                                                                                \
+    i32x4_store(r, i32x4_matrix_dot_##mix(i32x4_load(a), i32x4_load(b), i32x4_load(c)));                               \
+    EACH(4, r[l] == ingot_dot_##mix(a[l / 2 * 2], b[l % 2 * 2],                                                        \
+                                    ingot_dot_##mix(a[l / 2 * 2 + 1], b[l % 2 * 2 + 1], c[l])), i32x4,                 \
+         "matrix_dot_" #mix);
+
 /* Words of bytes anywhere, of which products take one lane. */
 static void check_lanes(void)
 {
     int8_t m[17], *const bytes = m + 1;
-    int32_t b[4], c[4], r[4];
+    int32_t a[4], b[4], c[4], r[4];
     for (int l = 0; l < 17; ++l) m[l] = (int8_t)(uint8_t)word();
-    for (int l = 0; l < 4; ++l) b[l] = word(), c[l] = word();
+    for (int l = 0; l < 4; ++l) a[l] = word(), b[l] = word(), c[l] = word() >> 8;
     DOT_LANE(u8s8)
     DOT_LANE(s8u8)
     DOT_LANE(s8s8)
     DOT_LANE(u8u8)
+    MATRIX_DOT(u8s8)
+    MATRIX_DOT(s8s8)
+    MATRIX_DOT(u8u8)
+    for (int n = 0; n < 2; ++n) {
+        i32x4_store(r, i32x4_zip_words(i32x4_load(a), i32x4_load(b), n));
+        EACH(4, r[l] == (l % 2 ? b : a)[2 * n + l / 2], i32x4, "zip_words");
+        i32x4_store(r, i32x4_zip_pairs(i32x4_load(a), i32x4_load(b), n));
+        EACH(4, r[l] == (l / 2 ? b : a)[2 * n + l % 2], i32x4, "zip_pairs");
+    }
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 |---------------|-----------------------------------------|-------------------------------------------------------|
 | OH3w2o4k      | [OB, KH, ceil(3 I / 4), 2] of words     | four terms of a row of the kernel, of 3 columns       |
 | OH3w2o        | [OB, KH, 3 I, 2] of bytes               | a term of a row of the kernel                         |
+| OH3w2o16k     | [OB, KH, ceil(3 I / 16), 2, 16] of bytes | 16 terms of a row of the kernel                      |
 | CH3w4k+1      | [C, KH] of words                        | a row of a depthwise kernel, of 3 columns             |
 
 Activations are NCHW, inputs are padded before. The stage conv2d_rows copies what a tile of points reads: the channels of
@@ -32,9 +33,10 @@ from .layout import blocks_of
 from .window import check_window_attrs, output_sizes
 
 ROWS, SUMS, TAPS = "conv2d_rows", "conv2d_of_rows", "conv2d_of_taps"  # stages
+ROW = 16  # bytes that are multiplied at a time, where they are
 COLUMNS = 3  # of a depthwise kernel that is words
 BYTES = frozenset(dtype for dtypes in DOTS.values() for dtype in dtypes)
-_LAYOUT = re.compile(r"OH(\d+)w(\d+)o(4k)?$")
+_LAYOUT = re.compile(r"OH(\d+)w(\d+)o(?:(4|16)k)?$")
 _DEPTHWISE = re.compile(rf"CH{COLUMNS}w4k\+(\d+)$")
 
 
@@ -62,28 +64,31 @@ def sharing(stride):
 
 
 def form_of(attrs):
-    """(columns of the kernel, output channels side by side, whether weights are words) of a call's attributes; None for
-    other layouts."""
+    """(columns of the kernel, output channels side by side, terms that follow one another: 1, 4 of a word or 16) of a
+    call's attributes; None for other layouts."""
     layout = _LAYOUT.match(attrs["kernel_layout"])
-    return layout and (int(layout[1]), int(layout[2]), layout[3] is not None)
+    return layout and (int(layout[1]), int(layout[2]), int(layout[3] or 1))
 
 
-def pack(w, lanes, words):
-    """[O, I, KH, KW] of bytes -> [OB, KH, KW * I, lanes], or [OB, KH, ceil(KW * I / 4), lanes] of words."""
+def pack(w, lanes, terms):
+    """[O, I, KH, KW] of bytes -> [OB, KH, KW * I, lanes], [OB, KH, ceil(KW * I / 4), lanes] of words, or
+    [OB, KH, ceil(KW * I / 16), lanes, 16]."""
     outputs, inputs, *kernel = w.shape
     w = np.pad(w, ((0, -outputs % lanes), (0, 0), (0, 0), (0, 0)))
     w = w.reshape(-1, lanes, inputs, *kernel).transpose(0, 3, 4, 2, 1).reshape(-1, kernel[0], kernel[1] * inputs, lanes)
-    if not words:
+    if terms == 1:
         return np.ascontiguousarray(w)
-    w = np.pad(w, ((0, 0), (0, 0), (0, -w.shape[2] % WORD), (0, 0)))
-    w = w.reshape(*w.shape[:2], -1, WORD, lanes).swapaxes(-1, -2)
-    return np.ascontiguousarray(w).view("<i4")[..., 0].astype(np.int32)
+    w = np.pad(w, ((0, 0), (0, 0), (0, -w.shape[2] % terms), (0, 0)))
+    w = np.ascontiguousarray(w.reshape(*w.shape[:2], -1, terms, lanes).swapaxes(-1, -2))
+    return w.view("<i4")[..., 0].astype(np.int32) if terms == WORD else w
 
 
-def unpack(w, channels, inputs, columns, dtype=None):
+def unpack(w, channels, inputs, columns, terms, dtype=None):
     """The inverse of pack, of so many channels; dtype: of the bytes of words, None where there are none."""
-    if dtype is not None:
-        w = w.astype("<i4")[..., None].view(np.dtype(dtype)).swapaxes(-1, -2)
+    if terms == WORD:
+        w = w.astype("<i4")[..., None].view(np.dtype(dtype))
+    if terms > 1:
+        w = w.swapaxes(-1, -2)
         w = w.reshape(*w.shape[:2], -1, w.shape[-1])
     w = w[:, :, :columns * inputs].reshape(*w.shape[:2], columns, inputs, -1)
     return w.transpose(0, 4, 3, 1, 2).reshape(-1, inputs, w.shape[1], columns)[:channels]
@@ -129,8 +134,9 @@ def _lower_depthwise(x, w, attrs, out):
 def infer(call):
     if more_of(call.attrs) is not None:
         return _infer_depthwise(call)
-    columns, lanes, words = form_of(call.attrs)
-    x, w = need_rank(call, 0, 4), need_rank(call, 1, 4)
+    columns, lanes, together = form_of(call.attrs)
+    words = together == WORD
+    x, w = need_rank(call, 0, 4), need_rank(call, 1, 5 if together == ROW else 4)
     channels, layout = call.attrs["out_channels"], call.attrs["kernel_layout"]
     check_window_attrs(call, 2)
     if (call.attrs["data_layout"], call.attrs["out_layout"] or "NCHW", call.attrs["groups"]) != ("NCHW", "NCHW", 1):
@@ -140,7 +146,7 @@ def infer(call):
     if not all(map(is_const_int, (*x.shape[1:], *w.shape))):
         fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must have static dimensions")
     terms = columns * x.shape[1].value
-    expected = (blocks_of(channels or 1, lanes), w.shape[1], -(-terms // WORD) if words else terms, lanes)
+    expected = (blocks_of(channels or 1, lanes), w.shape[1], -(-terms // together), lanes, *(ROW,) * (together == ROW))
     if channels is None or not all(map(same_dim, w.shape, expected)):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of input {shape_text(x)} as "
                    f"kernel_layout {layout!r} has them")
@@ -155,11 +161,12 @@ def infer(call):
 def lower(x, w, attrs, out):
     if more_of(attrs) is not None:
         return _lower_depthwise(x, w, attrs, out)
-    columns, lanes, words = form_of(attrs)
+    columns, lanes, together = form_of(attrs)
     shape, (down, along) = te_shape(out), attrs["strides"]
     inputs, width = int(x.shape[1]), int(x.shape[3])
-    more = -(-(-columns * inputs % WORD) // inputs) if words else 0  # points that the last word of a row reads besides
-    kh, k = te.reduce_axis((0, int(w.shape[1])), "kh"), te.reduce_axis((0, int(w.shape[2])), "k")
+    more = -(-(-columns * inputs % together) // inputs)  # points that the last terms of a row read besides
+    kh, k, t = te.reduce_axis((0, int(w.shape[1])), "kh"), te.reduce_axis((0, int(w.shape[2])), "k"), (
+        te.reduce_axis((0, ROW), "t"))
 
     def term(n, y, f):
         value = x[n, f % inputs, y, f // inputs]
@@ -168,8 +175,12 @@ def lower(x, w, attrs, out):
     rows = te.compute((x.shape[0], x.shape[2], (width + more) * inputs), term, name=ROWS)
 
     def element(n, oo, y, x_, oi):
-        row, first, weight = y * down + kh.var, x_ * (along * inputs), w[oo, kh.var, k.var, oi]
-        if words:
+        row, first, at = y * down + kh.var, x_ * (along * inputs), (oo, kh.var, k.var, oi)
+        if together == ROW:
+            value, weight = rows[n, row, first + k.var * ROW + t.var], w[(*at, t.var)]
+            return te.sum(value.astype("int32") * weight.astype("int32"), [kh, k, t])
+        weight = w[at]
+        if together == WORD:
             own = word(lambda at: rows[n, row, first + at], k.var)
             return te.sum(getattr(intrin, attrs["arithmetic"])(own, weight, 0), [kh, k])
         return te.sum(rows[n, row, first + k.var].astype("int32") * weight.astype("int32"), [kh, k])
@@ -185,6 +196,7 @@ def evaluate(plain, x, w, attrs):
         w = w.astype("<i4")[..., None].view(dtype)[:, None, :, :COLUMNS]
         x = x[..., :x.shape[3] - more]
         return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})
-    columns, _, words = form_of(attrs)
-    w = unpack(w, attrs["out_channels"], x.shape[1], columns, DOTS[attrs["arithmetic"]][1] if words else None)
+    columns, _, terms = form_of(attrs)
+    dtype = DOTS[attrs["arithmetic"]][1] if terms == WORD else None
+    w = unpack(w, attrs["out_channels"], x.shape[1], columns, terms, dtype)
     return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})

@@ -9,7 +9,8 @@ from ...arith import Analyzer
 from ...expr import Call, IntImm, is_const_int
 from ...node import collect, structural_equal
 from ...relax.arithmetic.dot_product import WORD
-from ...tir.hints import PREFETCH, PREFETCH_AHEAD
+from ...tir.hints import PAIRS, PREFETCH, PREFETCH_AHEAD
+from ...tir.intrinsics import DOTS
 from ..blocks import uses
 from ..plan import Match
 from . import conv_tiles
@@ -108,14 +109,37 @@ def shape_of(sch, target, conv, epilogue, groups, **more):
                             weight_bytes=_bytes(weights, weights.shape) if weights else 0,
                             input_bytes=_bytes(data, data.shape[1:]), groups=groups, work=steps(block),
                             by_element=by_element(target, block)[0].by_element, by_lane=_by_lane(target, block),
-                            **more)
+                            in_pairs=_by_lane(target, block) and _pairs_fit(target, block), **more)
+
+
+def _in_pairs(sch, reduce):
+    """(loops over terms, the unrolled one inside of them over two blocks of channels), whose words meet those of two
+    points and two channels of the output in an instruction (MatrixDots)."""
+    blocks, *reduce = reduce
+    blocks, pair = sch.split(blocks, [None, 2])
+    sch.unroll(pair)
+    sch.annotate(blocks, PAIRS, 1)
+    return [blocks, *reduce], [pair]
+
+
+def _pairs_fit(target, block):
+    """Whether an instruction multiplies words of two blocks of channels, and there are pairs of these."""
+    *_, row, column, _ = iter_vars(block, "spatial")
+    channels = iter_vars(block, "reduce")[0].dom.extent
+    return _dot_of(block) in target.matrix_dots and isinstance(channels, IntImm) and channels.value % 2 == 0 and (
+        not is_const_int(column.dom.extent, 1))
+
+
+def _dot_of(block):
+    """The name of the dot products of a convolution of bytes; None for another one."""
+    names = (call.op.removeprefix("tir.") for call in collect(block.body, Call))
+    return next((name for name in names if name in DOTS), None)
 
 
 def _by_lane(target, block):
     """Whether dot products take one lane of a vector of words of points that follow one another (LaneIndexedDot)."""
-    calls = collect(block.body, Call)
-    word = next((call.args[0] for call in calls if call.op == "tir.word"), None)
-    if word is None or not any(call.op.removeprefix("tir.") in target.dots_by_lane for call in calls):
+    word = next((call.args[0] for call in collect(block.body, Call) if call.op == "tir.word"), None)
+    if word is None or _dot_of(block) not in target.dots_by_lane:
         return False
     *_, point, _ = spatial = iter_vars(block, "spatial")
     joined = len(spatial) == 4  # points of the output are those of the input
@@ -164,6 +188,8 @@ def tile(sch, target, conv, epilogue, shape, plan, phases=(), held=()):
     spatial = len(iter_vars(block, "spatial"))
     _, oo, *points, oi = loops[:spatial]
     reduce, lane = lane_by_lane(sch, target, loops[spatial:], operand)
+    if shape.in_pairs:
+        reduce, lane = _in_pairs(sch, reduce)
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
     if held:

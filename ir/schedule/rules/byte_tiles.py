@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...relax.ops.conv_planar import ROWS, SUMS, TAPS
-from ...tir.hints import UNROLL
+from ...tir.hints import DOT_ROW, UNROLL
 from ..plan import Kernel, Match, Plan, Tile, shared
 from ..primitives.sample import divisors
 from . import tiles
@@ -17,7 +17,8 @@ from .threads import parallel_nest
 LOADED = {True: 3, False: 1}  # instructions to load a word and take its bytes apart, or to load a number
 MULTIPLIED = 2  # those that add the products of a word to a sum, or multiply and add a number
 TURN = 4  # those of an iteration besides
-MOST_TERMS = 4  # words or numbers of an iteration, which a compiler is not left to unroll
+MOST_TERMS = 4  # words of an iteration, which a compiler is not left to unroll
+FEW_TERMS, MANY_REGISTERS = 2, 16  # numbers of one where there are more registers; else one
 COPIED = 4  # channels of a point that are copied in one go
 
 
@@ -90,9 +91,12 @@ def _apply(sch, epilogue, kernel, plan, target):
     _copy(sch, rows, yo, kernel.inputs)
     for loop in (yi, xi, ci):
         sch.unroll(loop)
-    nn, oo, ty, tx, oi, kh, k = sch.get_loops(sums)[-7:]
-    sch.reorder(kh, k, nn, oo, ty, tx, oi)
-    terms = max(d for d in divisors(static_extent(sch, k)) if d <= MOST_TERMS)
+    nn, oo, ty, tx, oi, kh, k, *row = sch.get_loops(sums)[-len(sch.get(sums).iter_vars):]
+    sch.reorder(kh, k, nn, oo, ty, tx, oi, *row)
+    for t in row:
+        sch.annotate(t, DOT_ROW, 1)
+    most = 1 if row else MOST_TERMS if kernel.words else FEW_TERMS if target.integers.registers > MANY_REGISTERS else 1
+    terms = max(d for d in divisors(static_extent(sch, k)) if d <= most)
     run, term = sch.split(k, [None, terms])
     for loop in (term, ty, tx, oi):
         sch.unroll(loop)

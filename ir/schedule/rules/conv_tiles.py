@@ -7,6 +7,7 @@ from ..plan import Kernel, Plan, Tile, shared
 from . import tiles
 
 MOST_VECTORS = 8  # of a tile that are looked at
+SUMS_OF_MATRICES = 20  # of a tile of pairs of points and of channels
 SUMS_BY_LANE = 28  # of a tile that gcc 12 keeps in 32 registers beside two vectors of weights and one of words
 
 
@@ -19,7 +20,8 @@ class Shape(Kernel):
     multiple of the tile's rows, or all rows. made: whether the data is made for each band: of few tiles, so that it is
     near, but not one, as compilers keep a register for each point where its place depends on a block of channels alone.
     in_rows: tiles are of one row. by_element: whether FMAs may take elements of the data out of vectors. by_lane:
-    whether dot products take words of neighbouring points out of one. work: FMAs. rule: that schedules it.
+    whether dot products take words of neighbouring points out of one; in_pairs: those of two points, and two blocks of
+    channels, at a time. work: FMAs. rule: that schedules it.
     """
 
     blocks: int
@@ -33,19 +35,21 @@ class Shape(Kernel):
     in_rows: bool = False
     by_element: bool = True
     by_lane: bool = False
+    in_pairs: bool = False
     work: int = 0
     rule: str = "blocked_convolution"
 
     def seen(self, target):
         if self.by_lane:
-            return target.without("by_element").summing(SUMS_BY_LANE)
+            return target.without("by_element").summing(SUMS_OF_MATRICES if self.in_pairs else SUMS_BY_LANE)
         return target if self.by_element or not target.by_element else target.without("by_element")
 
     def candidates(self, target):
         """Points at the border are a tile of their own."""
         own = self.blocks // self.groups
         tiles_ = (Tile(v, r, c) for v in range(1, MOST_VECTORS + 1) if tiles.covers(target, v, own, self.groups)
-                  for r, c in _points(tiles.most_accumulators(target, v) // v, self))
+                  for r, c in _points(tiles.most_accumulators(target, v) // v, self)
+                  if not self.in_pairs or r * c % 2 == 0)
         for tile in sorted(tiles_, key=lambda t: (_near(target, t, self), t.rows, t.vectors)):
             yield Plan(self.rule, tile=tile)
 
@@ -73,6 +77,8 @@ def cycles(target, tile, shape):
     far, start = _panel(tile, shape) > target.l1_bytes, target.cost("conv.start")
 
     def step(vectors, points):
+        if shape.in_pairs:  # instructions: words and weights are joined in pairs
+            return vectors * points + points + 4 * vectors + target.cost("conv.loop")
         return max(_step(target, vectors, points), 4 * target.lanes * vectors / target.cost("l2_read") if far else 0)
 
     total = sum(across * count * (start + shape.steps * step(vectors, rows * columns))

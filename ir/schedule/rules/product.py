@@ -7,7 +7,7 @@ from math import prod
 
 from ...expr import IntImm
 from ...relax.arithmetic.compressed import ROWS as COMPRESSED_ROWS
-from ...tir.hints import PREFETCH
+from ...tir.hints import PAIRS, PREFETCH
 from ...tir.intrinsics import DOTS
 from ..blocks import uses
 from ..plan import Match
@@ -169,6 +169,8 @@ def _sums(sch, target, block, kernel, plan, groups, prefetch):
     (k,), lane = lane_by_lane(sch, target, [k], by_element(target, sch.get(block))[1])
     if words_by_lane(target, kernel.dot, static_extent(sch, k)):
         k, *lane = word_by_word(sch, target, k)
+    if kernel.dot in target.matrix_dots and lane:
+        sch.annotate(k, PAIRS, 1)
     sch.reorder(k, *lane, *chains, *points, lanes)
     in_registers(sch, (*chains, *points), lanes)
     sch.decompose_reduction(block, k)

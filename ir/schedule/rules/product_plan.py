@@ -11,6 +11,7 @@ from .threads import COST_OF_LOOP
 
 TILES, DOTS = "tiles", "dots"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
+SUMS_OF_MATRICES = 18  # of a tile of pairs of rows and of columns, beside what gcc 12 makes these of ahead
 REGISTERS = 2  # of those that operands have, for the words of a group of compressed weights beside one vector
 
 
@@ -48,8 +49,12 @@ class Product(Kernel):
         return "compressed" if self.compressed else self.dot or "fma"
 
     def seen(self, target):
+        if self.dot and target.integers:
+            return target.holding(target.integers)
         if self.compressed:
             return target.without("by_element").sparing(REGISTERS)
+        if self._of_matrices(target):
+            return target.without("by_element").summing(SUMS_OF_MATRICES)
         return target if self.by_element and not self.dots or not target.by_element else target.without("by_element")
 
     def candidates(self, target):
@@ -68,7 +73,13 @@ class Product(Kernel):
     def cost(self, plan, target):
         if self.dots:
             return product_cost(target, plan.tile, self.columns, self._dot_rows(target))
+        if self._of_matrices(target):
+            return matrix_cost(plan.tile, self._vectors(target), self.rows)
         return product_cost(target, plan.tile, self._vectors(target), self.rows)
+
+    def _of_matrices(self, target):
+        """Whether two rows of the product meet two columns in an instruction."""
+        return self.dot in target.matrix_dots and self.by_element and self.rows > 1
 
     def complete(self, plan, target):
         if self.panel is None:
@@ -166,6 +177,14 @@ def product_cost(target, tile, outer, rows):
                 for points, down in tiles.pieces(rows, tile.rows))
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0)
     return -(-outer // tile.vectors) * panel * (1 + target.cost("tile.panel_border") * borders)
+
+
+def matrix_cost(tile, outer, rows):
+    """Instructions for two words of every sum of pairs of rows and of columns (MatrixDots): rows are loaded and joined,
+    two vectors of columns, which one instruction loads, and joined for each half."""
+    return -(-outer // tile.vectors) * sum(
+        (points * tile.vectors + 2 * -(-points // 2) + 3 * tile.vectors) * down
+        for points, down in tiles.pieces(rows, tile.rows))
 
 
 def _tiles_in_block(target, rows, tile_rows, depth):

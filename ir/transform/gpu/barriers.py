@@ -368,6 +368,8 @@ class _Kernel:
         return stmt.replace(body=body), summary
 
     def visit_AttrStmt(self, stmt):
+        if is_beside(stmt):  # mbarriers hand on what it fills
+            return stmt, _Summary()
         value = self.touching(stmt.value) if isinstance(stmt.value, PrimExpr) else _Summary()
         if stmt.attr_key == ASYNC_WAIT:
             items = tuple((x, False) for x in self.arriving(stmt))

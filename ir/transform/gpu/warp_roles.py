@@ -11,16 +11,17 @@ becomes
             expect the bytes of both tiles at full            work(stage k % 4)
             start both copies                                 tell that stage (k - 1) % 4 is empty
 
-full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of its stage.
+Copies that are bound to threads, of so many warps, are cp.async of these: they gather what no tensor map can say, and
+each of their threads arrives at full when its own are done. full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of its stage.
 Of work that the hardware goes on with for a turn (wgmma) the stage of the turn before is empty after it, else its own.
 """
 from __future__ import annotations
 
 from ...arith import Analyzer
 from ...arith.pattern import conjuncts
-from ...expr import EQ, Call, IntImm, Range, Var, const, is_const_int, substitute
+from ...expr import EQ, Call, Cast, FloorDiv, FloorMod, IntImm, Range, Var, cast, const, is_const_int, substitute
 from ...node import Mutator, collect, structural_equal
-from ...tir.buffer import decl_buffer, row_major_strides
+from ...tir.buffer import decl_buffer
 from ...tir.hints import RING, SWIZZLE, UNROLL
 from ...tir.intrin import address_of, call_extern
 from ...tir.lanes import weak_alignments
@@ -28,9 +29,9 @@ from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore,
                          LetStmt, SeqStmt, seq)
 from ..walk import StmtMutator, without
 from .async_copy import guarded
-from .barriers import BESIDE, SYNC, TENSOR_MAP, WGMMA, barrier, is_beside
+from .barriers import ASYNC_SCOPE, BESIDE, SYNC, TENSOR_MAP, WGMMA, barrier, is_beside
 from .software_pipeline import statements_in
-from .threads import WARP, is_bound
+from .threads import WARP, bound_loops, is_bound
 
 CHUNK = 16                  # bytes of which rows of a matrix are a multiple
 MOST = 256                  # rows of a tile
@@ -49,7 +50,8 @@ def specialize_warps(func):
 
     The loop stands in one bound to threadIdx.y of constant extent, in no other serial one. Copies are of tiles of
     matrices whose rows, without gaps, are multiples of 16 bytes, to swizzled rows of 128 bytes; where a tile ends they
-    may have guards at the ends of the matrix. Raises WarpRoleError for others.
+    may have guards at the ends of the matrix. Those bound to threadIdx.y and x are left to as many warps, by cp.async.
+    Raises WarpRoleError for others.
     """
     if not any(RING in loop.annotations for loop in collect(func.body, For)):
         return func
@@ -103,11 +105,23 @@ class _Ring:
         self.full, self.empty = (decl_buffer((const(self.stages),), "uint64", name, "shared.dyn")
                                  for name in ("full", "empty"))
         filled = [s for s in children if {b.buffer for b in collect(s, BufferStore)} & set(self.allocs)]
-        self.copies = [_Box(outer, loop, stmt, self.allocs) for stmt in filled]
+        self.gathered = [s for s in filled if bound_loops(s)]
+        self.copies = [_Box(outer, loop, s, self.allocs) for s in filled if s not in self.gathered]
+        self.beside = self._beside()
         self.work = [s for s in children if s not in filled]
         products = [c for s in self.work for c in collect(s, Call) if c.op == WGMMA]
         self.lag = int(any(not is_const_int(c.args[5], 0) for c in products))
         self.together = bool(products)  # lanes, which wait for products as one
+
+    def _beside(self):
+        """How many warps copy: those that copies are bound to, one where all are by tensor maps."""
+        found = [x.extent for s in self.gathered for x in bound_loops(s) if x.thread_binding == "threadIdx.y"]
+        if not found:
+            return 1
+        if not all(isinstance(n, IntImm) and n.value == found[0].value for n in found) or (
+                any(x.thread_binding == "threadIdx.z" for s in self.gathered for x in bound_loops(s))):
+            self.outer.fail(self.loop, "its copies are bound to different numbers of warps")
+        return found[0].value
 
     def stage(self, k):
         return self.an.simplify(k % self.stages)
@@ -124,14 +138,20 @@ class _Ring:
 
     def producer(self):
         """Of a stage that nobody used yet the phase before the first counts as over."""
-        k = Var(self.loop.loop_var.name, self.loop.loop_var.dtype)
-        bytes_ = sum(box.bytes for box in self.copies)
-        body = [self.wait(self.empty, k, k // self.stages + 1),
-                _call("ingot_mbarrier_arrive_expect_tx", self.at(self.full, k), const(bytes_))]
-        body += [substitute(box.copy(self.allocs[box.buffer], self.stage(self.loop.loop_var),
-                                     self.at(self.full, self.loop.loop_var)), {self.loop.loop_var: k})
-                 for box in self.copies]
-        return AttrStmt(const(0), BESIDE, const(1), _first_lane(self.turns(body, k)))
+        k, old = Var(self.loop.loop_var.name, self.loop.loop_var.dtype), self.loop.loop_var
+        boxes = [box.copy(self.allocs[box.buffer], self.stage(old), self.at(self.full, old)) for box in self.copies]
+        if boxes:
+            expected = const(sum(box.bytes for box in self.copies))
+            boxes.insert(0, _call("ingot_mbarrier_arrive_expect_tx", self.at(self.full, old), expected))
+        body = boxes
+        if self.gathered:
+            copies = seq(*(_Staged(self.allocs, self.stage(old)).visit(s) for s in self.gathered))
+            body = [*([_first_warp(self.beside, _first_lane(seq(*boxes)))] if boxes else []),
+                    AttrStmt(const(0), ASYNC_SCOPE, const(1), copies),
+                    _call("ingot_mbarrier_arrive_cp_async", self.at(self.full, old))]
+        body = [self.wait(self.empty, k, k // self.stages + 1), *(substitute(s, {old: k}) for s in body)]
+        turns = self.turns(body, k)
+        return AttrStmt(const(0), BESIDE, const(self.beside), turns if self.gathered else _first_lane(turns))
 
     def consumer(self):
         k = self.loop.loop_var
@@ -141,13 +161,14 @@ class _Ring:
         if self.lag:
             done = IfThenElse(k >= const(self.lag, k.dtype), done)
         work = [_Staged(self.allocs, self.stage(k)).visit(s) for s in self.work]
-        return self.turns([self.wait(self.full, k, k // self.stages), *work, done], k)
+        seen = [_call("ingot_fence_proxy_async")] * bool(self.gathered)  # what threads wrote, and wgmma reads
+        return self.turns([self.wait(self.full, k, k // self.stages), *seen, *work, done], k)
 
     def begun(self, body):
         """The body of the loop over warps: barriers first, then who copies."""
         bar, dtype = Var("stage", "int32"), self.outer.around.loop_var.dtype
         one = BufferLoad(self.full, (bar,)), BufferLoad(self.empty, (bar,))
-        counts = const(1), const(self.warps)
+        counts = const(bool(self.copies) + WARP * self.beside * bool(self.gathered)), const(self.warps)
         init = seq(*(_call("ingot_mbarrier_init", address_of(x), n) for x, n in zip(one, counts)))
         init = seq(For(bar, const(0), const(self.stages), "serial", init), _call("ingot_mbarrier_init_fence"))
         first = IfThenElse(EQ(self.outer.around.loop_var, const(0, dtype)), _first_lane(init))
@@ -165,6 +186,12 @@ def _first_lane(stmt):
     """What one lane of a warp does."""
     lane = Var("lane", "int32")
     return For(lane, const(0), const(WARP), "thread_binding", IfThenElse(EQ(lane, const(0)), stmt), "threadIdx.x")
+
+
+def _first_warp(warps, stmt):
+    """What the first of so many warps does."""
+    warp = Var("warp", "int32")
+    return For(warp, const(0), const(warps), "thread_binding", IfThenElse(EQ(warp, const(0)), stmt), "threadIdx.y")
 
 
 class _Staged(Mutator):
@@ -238,8 +265,8 @@ class _Box:
         if self.columns * size != ROW or self.rows > MOST:
             return f"a tile has rows of {ROW} bytes, and {MOST} of them at most"
         self._bind((row, self.rows), (column, self.columns))
-        *outer, x = (substitute(i, single) for i in load.indices)
-        y = sum((i * s for i, s in zip(outer, row_major_strides(shape))), const(0)) if outer else const(0)
+        *outer, x = [_in_full(substitute(i, single)) for i in load.indices]
+        y = self._joined(outer, shape) if outer else const(0)
         start = {row: const(0, row.dtype), column: const(0, column.dtype)}
         self.x, self.y = (self.an.simplify(substitute(e, start)) for e in (x, y))
         if not self.an.can_prove_equal(x, self.x + column) or not self.an.can_prove_equal(y, self.y + row):
@@ -247,12 +274,26 @@ class _Box:
         self.width, self.height = width, const(1)
         for n in shape:
             self.height = self.an.simplify(self.height * n)
-        ends = [self.an.simplify(e) for e in (*_below(x, width), *_below(y, self.height))]
+        at = substitute(load.indices[-1], single)  # as guards have it
+        ends = [self.an.simplify(e) for e in (*_below(x, width), *_below(at, width), *_below(y, self.height))]
         for c in (c for condition in conditions for c in conjuncts(condition)):
             c = self.an.simplify(c)
             if not is_const_int(c, 1) and not any(structural_equal(c, end) for end in ends):
                 return f"it copies only where {c}, which is no end of {self.source.name}"
         return None
+
+    def _joined(self, indices, shape):
+        """Indices as one, of all dimensions together: those that are quotients and remainders of one index as that."""
+        index, size = indices[-1], shape[-1]
+        for high, extent in zip(reversed(indices[:-1]), reversed(shape[:-1])):
+            low, index = index, high * size + index
+            if isinstance(low, FloorMod) and structural_equal(low.b, size):
+                quotient = high.a if isinstance(high, FloorMod) and structural_equal(high.b, extent) else high
+                if isinstance(quotient, FloorDiv) and structural_equal(quotient.b, size) and self.an.can_prove_equal(
+                        (quotient.a - low.a) % size, 0):
+                    index = quotient.a if quotient is high else quotient.a % self.an.simplify(size * extent)
+            size = self.an.simplify(size * extent)
+        return index
 
     def _bind(self, *variables):
         for v, extent in variables:
@@ -267,12 +308,18 @@ class _Box:
         zeros = [const(0) for _ in ring.shape[1:]]
         source = address_of(BufferLoad(self.source, tuple(const(0) for _ in self.source.shape)))
         matrix = Call("handle", TENSOR_MAP, (source, self.width, self.height, const(self.columns), const(self.rows)))
-        call = _call("ingot_tma_load_2d", address_of(BufferLoad(ring, (stage, *zeros))), matrix, bar, self.x, self.y)
+        call = _call("ingot_tma_load_2d", address_of(BufferLoad(ring, (stage, *zeros))), matrix, bar,
+                     *(cast(i, "int32") for i in (self.x, self.y)))
         whole = [Range.from_min_extent(const(0), n) for n in ring.shape[1:]]
         one = Range.from_min_extent(stage, const(1, stage.dtype))
         region = self.block.writes[0].replace(buffer=ring, region=(one, *whole))
         block = self.block.replace(reads=(), writes=(region,), body=call)
         return BlockRealize((), const(True), block)
+
+
+def _in_full(index):
+    """An index before it was made narrower, which it fits."""
+    return _in_full(index.value) if isinstance(index, Cast) and index.value.dtype.is_int else index
 
 
 def _below(i, end):
@@ -316,9 +363,27 @@ class _Split(StmtMutator):
         if len(at) != 1:
             raise WarpRoleError(f"{self.func.title}: what warps do beside others does not stand once in the loop "
                                 f"{v.name} itself")
-        before, rest = stmt.seq[:at[0]], seq(*stmt.seq[at[0] + 1:])
+        before, copies, rest = stmt.seq[:at[0]], stmt.seq[at[0]].body, seq(*stmt.seq[at[0] + 1:])
+        late = next((s.buffer for s in collect(copies, BufferStore) if s.buffer.scope.startswith("shared")), None)
+        if late is not None:
+            raise WarpRoleError(f"{self.func.title}: the copies to {late.name} are not asynchronous, of 4, 8 or 16 bytes "
+                                "each, and nothing tells those that wait when they are done")
         alone = _Alone(warps * WARP).visit(rest)
-        return seq(*before, IfThenElse(v >= const(warps, v.dtype), stmt.seq[at[0]].body, alone))
+        return seq(*before, IfThenElse(v >= const(warps, v.dtype), _Beside(v, warps).visit(copies), alone))
+
+
+class _Beside(StmtMutator):
+    """Loops over warps that copy become those warps, of all of the block, v, from some on."""
+
+    def __init__(self, v, warps):
+        self.v, self.warps = v, warps
+
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        if not is_bound(loop, "threadIdx.y"):
+            return loop
+        body = substitute(loop.body, {loop.loop_var: self.v - self.warps})
+        return body.replace(condition=Analyzer().simplify(body.condition)) if isinstance(body, IfThenElse) else body
 
 
 class _Alone(StmtMutator):

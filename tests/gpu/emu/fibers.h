@@ -31,7 +31,7 @@ typedef std::vector<unsigned> Clock; /* how far each agent's work is known; beyo
 typedef std::shared_ptr<const Clock> Known;
 struct Gathering { /* what those know who meet */
     Clock clock;
-    const Clock *last = nullptr;
+    Known last; /* that somebody gave: kept, or another one might have its address */
     Known done;
     void give(); /* the current thread's knowledge */
     void give(unsigned agent, unsigned time);

@@ -45,7 +45,7 @@ void Gathering::give()
 {
     if (!seen) return;
     Thread &t = threads[current];
-    if (t.known && t.known.get() != last) join(clock, *t.known), last = t.known.get();
+    if (t.known && t.known != last) join(clock, *t.known), last = t.known;
     raise(clock, current, t.time++);
     ++t.phase;
 }

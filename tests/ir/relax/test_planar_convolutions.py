@@ -20,19 +20,19 @@ from ingot.runtime.emulated import EmulatedLibrary
 @pytest.mark.parametrize("inputs, kernel", [(3, (3, 3)), (1, (2, 5)), (8, (1, 1))])
 def test_packed_weights_stand_for_the_weights(inputs, kernel):
     w = integers((5, inputs, *kernel), "int8")
-    for words, dtype in ((True, "int8"), (False, None)):
-        packed = conv_planar.pack(w, 2, words)
-        np.testing.assert_array_equal(conv_planar.unpack(packed, 5, inputs, kernel[1], dtype), w)
+    for terms, dtype in ((1, None), (4, "int8"), (16, None)):
+        packed = conv_planar.pack(w, 2, terms)
+        np.testing.assert_array_equal(conv_planar.unpack(packed, 5, inputs, kernel[1], terms, dtype), w)
 
 
 @MIXES
-@pytest.mark.parametrize("words", [True, False], ids=["words", "bytes"])
+@pytest.mark.parametrize("terms", [1, 4, 16])
 @pytest.mark.parametrize("inputs, kernel, strides", [(3, (3, 3), (2, 1)), (1, (4, 2), (1, 3)), (8, (1, 1), (2, 2))])
-def test_rows_of_channels(left, right, words, inputs, kernel, strides):
+def test_rows_of_channels(left, right, terms, inputs, kernel, strides):
     x, w = integers((2, inputs, 7, 6), left), integers((5, inputs, *kernel), right, 1)
-    attrs = {"kernel_layout": f"OH{kernel[1]}w2o{'4k' * words}", "out_channels": 5, "strides": strides,
-             **({"arithmetic": name_of(left, right)} if words else {})}
-    _, result = check("nn.conv2d", [x, conv_planar.pack(w, 2, words)], 0, **attrs)
+    attrs = {"kernel_layout": f"OH{kernel[1]}w2o{f'{terms}k' * (terms > 1)}", "out_channels": 5, "strides": strides,
+             **({"arithmetic": name_of(left, right)} if terms == 4 else {})}
+    _, result = check("nn.conv2d", [x, conv_planar.pack(w, 2, terms)], 0, **attrs)
     np.testing.assert_array_equal(result, evaluate("nn.conv2d", [x, w], out_dtype="int32", strides=strides))
 
 

@@ -30,7 +30,8 @@ def tile(extent, at, guard=None, dot="dot_s8s8", kind="unrolled"):
     body = BufferStore(SUMS, value, (lanes,))
     if guard is not None:
         body = IfThenElse(i < guard, body)
-    return tir.prim_func([X, W, SUMS], For(i, const(0), const(extent), kind, body))
+    func = tir.prim_func([X, W, SUMS], For(i, const(0), const(extent), kind, body))
+    return func.replace(body=func.root.body)
 
 
 def taken(func, **given):

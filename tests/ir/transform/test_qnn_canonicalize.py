@@ -5,6 +5,7 @@ from graph_check import Graph, execute, ops, param
 
 from ingot.ir.relax import Constant
 from ingot.ir.target import Target
+from ingot.ir.transform.match_signs import match_signs
 from ingot.ir.transform.qnn_canonicalize import qnn_canonicalize
 
 RNG = np.random.default_rng(8)
@@ -52,6 +53,21 @@ def test_convolutions_are_padded_with_the_zero_point(target, groups, padding):
     made = assert_sums(g.module(y), target, x, expected.reshape(n, 8, h, v))
     dtypes = [b.value.args[0].struct_info.dtype for b in made["main"].bindings if b.value.op == "nn.conv2d"]
     assert dtypes == ["uint8" if target is BYTES else "float32"]
+
+
+@pytest.mark.parametrize("target", ["c", "x86-64-v4-vnni", "aarch64-dotprod"])
+def test_padding_with_a_zero_point_that_a_run_knows(target):
+    x, zero, w = integers("uint8", 1, 4, 6, 5), np.array(77, np.uint8), integers("int8", 8, 4, 3, 3)
+    g = Graph(param("x", 1, 4, 6, 5, dtype="uint8"), param("zero", dtype="uint8"))
+    mod = g.module(g.op("qnn.conv2d", g.params[0], Constant(w, "w"), g.params[1], Constant(np.array(0, np.int8)),
+                        padding=(1, 0, 1, 2)))
+    expected, = execute(mod, x, zero)
+    target = Target.get(target)
+    made = qnn_canonicalize(match_signs(mod, target), target)
+    np.testing.assert_array_equal(execute(made, x, zero)[0], expected)
+    conv, = (b.value for b in made["main"].bindings if b.value.op == "nn.conv2d")
+    assert conv.args[0].struct_info.dtype == ("int8" if target.name == "aarch64-dotprod" else "uint8")
+    assert conv.args[1].struct_info.dtype == "int8"
 
 
 def test_constants_that_are_added_become_one():

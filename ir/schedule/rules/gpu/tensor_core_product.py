@@ -33,7 +33,7 @@ from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ...contraction_form import contraction_form
 from ...intrin.cuda import get_wmma_intrin_group
-from ...plan import Match, Plan
+from ...plan import Match, Plan, PlanError
 from ..blocks import SYMBOLIC, place_of, static_extent
 from .contractions import Product, add_up, as_matrices, count, in_parts, lies_along_terms, loops_of, matched
 from .tensor_core_tiles import FRAGMENT, TILES, cost_of
@@ -93,17 +93,17 @@ def _format(form):
 
 # ---------------------------------------------------------------- schedule
 
-def applied(sch, anchor, epilogue, tiles, multiply, plan, target):
+def applied(sch, anchor, epilogue, tiles, multiply, plan, target, mapped=(False, False)):
     """Schedule a product by a plan. multiply: function that schedules what a turn of the loop over terms does with the
-    copies of the operands."""
+    copies of the operands; mapped: which of these tensor maps can say, for tiles with warps that only copy."""
     tile = by_name(tiles, plan.algorithm)
     _channels_last(sch, sch.get_block(anchor))
     if plan.parts > 1:
         product, sums = in_parts(sch, anchor, plan.parts)
-        _tile(sch, product, sums, tile, multiply)
+        _tile(sch, product, sums, tile, multiply, mapped)
         add_up(sch, sch.get_block(anchor), epilogue)
     else:
-        _tile(sch, sch.get_block(anchor), epilogue, tile, multiply)
+        _tile(sch, sch.get_block(anchor), epilogue, tile, multiply, mapped)
 
 
 def _channels_last(sch, block):
@@ -119,7 +119,7 @@ def _channels_last(sch, block):
         sch.reorder_block_iter_var(block, [*(n for n in range(len(iters)) if n not in terms), *slides, *kept])
 
 
-def _tile(sch, product, epilogue, tile, multiply):
+def _tile(sch, product, epilogue, tile, multiply, mapped):
     """Schedule a product and what reads it."""
     form, _ = contraction_form(sch.get(product))
     dtype = _format(form)
@@ -132,9 +132,9 @@ def _tile(sch, product, epilogue, tile, multiply):
     sch.set_scope(product, 0, "wmma.accumulator")
     *_, m, n, turns, k = sch.get_loops(product)
     sch.reorder(turns, m, n, k)
-    for copy, by_terms in zip(copies, along):
+    for copy, by_terms, of_map in zip(copies, along, mapped):
         _near(sch, copy, turns, by_terms)
-        if not tile.beside:
+        if not (tile.beside and of_map):
             _share(sch, copy, by_terms, tile)
     _back(sch, product, epilogue, strip, tile)
     multiply(sch, product, copies, turns, along, tile, dtype)
@@ -211,9 +211,11 @@ def _near(sch, copy, turns, by_terms):
 
 
 def _share(sch, copy, by_terms, tile):
-    """Let all threads do a copy to shared memory, up to 16 bytes at a time where these lie in a row: by_terms, along
-    the terms."""
+    """Let all threads, or warps that do nothing else, do a copy to shared memory, up to 16 bytes at a time where these
+    lie in a row: by_terms, along the terms."""
     size, across_first = _chunk(sch.get(copy), by_terms)
+    if tile.beside and size == 1:
+        raise PlanError(f"{sch.get(copy).name_hint} copies elements one by one, which nobody can wait for: {tile.name}")
     k, points = sch.get_loops(copy)[-2:]
     across, along = (points, k) if by_terms else (k, points)
     chunks, chunk = sch.split(along, [None, size])
@@ -223,7 +225,7 @@ def _share(sch, copy, by_terms, tile):
         outer, apart, near = sch.split(across, [None, 8 // in_row, in_row])
         order = [outer, near, apart, chunks]
     sch.reorder(*order, chunk)
-    fused, _, _ = sch.split(sch.fuse(*order), [None, tile.warps, LANES])
+    fused, _, _ = sch.split(sch.fuse(*order), [None, tile.beside or tile.warps, LANES])
     warps, lanes = sch.get_loops(copy)[-3:-1]
     sch.bind(warps, "threadIdx.y")
     sch.bind(lanes, "threadIdx.x")

@@ -11,6 +11,8 @@ FETCHED = 40.0      # bytes that an SM gets of the second-level cache in a cycle
 HIDING_WARPS = 8    # of an SM that keep its tensor cores busy
 LAUNCH = 3000.0     # cycles of a kernel's launch and end
 BYTES = 10.0        # of global memory that an SM writes and reads in a cycle
+GATHERING = 4       # warps that only copy, where they gather an operand
+WAYS = {0: "", 1: " by TMA", GATHERING: " by TMA and cp.async"}  # of copies; warps beside: the end of a tile's name
 PAD = 8             # elements between rows of shared memory, so that eight neighbouring ones lie in different banks
 
 
@@ -19,7 +21,7 @@ class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
     are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
     about. group: warps that read operands together. products: multiply-adds in a cycle. beside: warps that copy, and do
-    nothing else, by tensor maps (TMA); 0 where all threads copy."""
+    nothing else: one by tensor maps (TMA), GATHERING by these and, one operand, by cp.async; 0 where all threads copy."""
 
     rows: int
     columns: int
@@ -35,7 +37,7 @@ class MmaTile:
 
     @property
     def name(self):
-        return f"{self.rows}x{self.columns}x{self.depth}{' by TMA' if self.beside else ''}"
+        return f"{self.rows}x{self.columns}x{self.depth}{WAYS[self.beside]}"
 
     @property
     def warps(self):
@@ -76,12 +78,13 @@ TILES = (
 )
 
 # Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
-# Each with a warp beside that copies, where tensor maps can say what, or with copies by all threads. A stage of the ring
-# of such a warp is free a turn earlier, and its copies cost the others no instruction.
-WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, 1 - beside, 4, 2 * PRODUCTS,
-                                beside) for beside in (1, 0) for rows, columns, stages, registers in (
+# Each with a warp beside that copies, where tensor maps can say what, or with copies by all threads; those of one
+# warpgroup with another one beside, where tensor maps can say it of one operand. A stage of a ring is free a turn earlier,
+# and its copies cost those that multiply no instruction.
+WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, int(not beside), 4,
+                                2 * PRODUCTS, beside) for beside in (1, GATHERING, 0) for rows, columns, stages, registers in (
     (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
-    (64, 32, 4, 64)))
+    (64, 32, 4, 64)) if beside != GATHERING or rows == FRAGMENT * GATHERING)
 
 
 def cost_of(tile, kernel, parts, limits):

@@ -25,24 +25,31 @@ from ...plan import Match
 from ..blocks import SYMBOLIC, static_extent
 from .contractions import matched
 from .tensor_core_product import TensorCoreProduct, applied, by_name, fits
-from .tensor_core_tiles import FRAGMENT, WARPGROUP_TILES
+from .tensor_core_tiles import FRAGMENT, GATHERING, WARPGROUP_TILES
 
 CHUNK = 16  # bytes of which rows that a tensor map describes are a multiple
 
 
 @dataclass(frozen=True)
 class WarpgroupProduct(TensorCoreProduct):
-    """As TensorCoreProduct. mapped: whether tensor maps can say what copies of both operands read."""
+    """As TensorCoreProduct. mapped: of which operands tensor maps can say what copies read; even: whether copies of the
+    other one move two neighbours at least."""
 
     rule = "warpgroup_product"
     tiles = WARPGROUP_TILES
-    mapped: bool = False
+    mapped: tuple[bool, bool] = (False, False)
+    even: bool = False
 
     def candidates(self, target):
         for plan in super().candidates(target):
             tile = by_name(self.tiles, plan.algorithm)
-            if not tile.beside or self.mapped and self.ends_with(tile, plan.parts):
+            if tile.beside == self.beside and self.ends_with(tile, plan.parts) or not tile.beside:
                 yield plan
+
+    @property
+    def beside(self):
+        """How many warps only copy, where some do."""
+        return 1 if all(self.mapped) else GATHERING if any(self.mapped) and self.even else None
 
     def ends_with(self, tile, parts):
         """Whether the matrices end where products of a batch, or parts of sums, do, or tiles fit these."""
@@ -58,8 +65,10 @@ def warpgroup_product(sch, target):
     anchor, epilogue, facts = found
     if facts["rows"] < 64 and facts["rows"] != SYMBOLIC:
         return None  # of 64 rows at once most would be for nothing
-    mapped = _mapped(sch, sch.get(sch.get_block(anchor)), epilogue)
-    return Match(WarpgroupProduct(**facts, mapped=mapped), partial(applied, sch, anchor, epilogue, WARPGROUP_TILES, _multiply))
+    block = sch.get(sch.get_block(anchor))
+    mapped = _mapped(sch, block, epilogue)
+    return Match(WarpgroupProduct(**facts, mapped=mapped, even=_even(block)), partial(
+        applied, sch, anchor, epilogue, WARPGROUP_TILES, _multiply, mapped=mapped))
 
 
 def _along_terms(block):
@@ -72,15 +81,22 @@ def _along_terms(block):
 
 
 def _mapped(sch, block, epilogue):
-    """Whether both operands of a product are matrices that copies by tensor maps may read: as they are, row after row,
-    rows on multiples of 16 bytes; read by nothing else, since a kernel gets the map in place of the matrix."""
+    """Which operands of a product are matrices that copies by tensor maps may read: as they are, row after row, rows on
+    multiples of 16 bytes; read by nothing else, since a kernel gets the map in place of the matrix."""
     form, _ = contraction_form(block)
     symbolic = [loop for loop in sch.get_loops(epilogue) if static_extent(sch, loop) == SYMBOLIC]
     batch_is_static = all(axis.is_static for axis in form.batch)
     read = Counter(load.buffer for load in collect(sch.func.body, BufferLoad))
-    return len(symbolic) <= 1 and batch_is_static and all(
-        _is_matrix(factor, form, getattr(form, side), read, weak_alignments(sch.func))
+    return tuple(len(symbolic) <= 1 and batch_is_static and _is_matrix(
+        factor, form, getattr(form, side), read, weak_alignments(sch.func))
         for factor, side in ((form.left, "rows"), (form.right, "columns")))
+
+
+def _even(block):
+    """Whether neighbours in both operands come in pairs, along the terms."""
+    form, _ = contraction_form(block)
+    loads = collect((form.left, form.right), BufferLoad)
+    return all(isinstance(n, IntImm) and n.value % 2 == 0 for load in loads for n in (load.buffer.shape[-1],))
 
 
 def _is_matrix(factor, form, points, read, weak):
@@ -92,7 +108,7 @@ def _is_matrix(factor, form, points, read, weak):
     *shape, width = load.buffer.shape
     outer = [(i, n) for i, n in zip(outer, shape) if not is_const_int(n, 1)]
     axes = [a for a in (*form.batch, *points) if not is_const_int(a.extent, 1) and uses(load.indices, {a.var})]
-    many = len(outer) > 1 and not all(isinstance(n, IntImm) for _, n in outer)
+    many = not all(isinstance(n, IntImm) for _, n in outer[1:])
     return [last] == terms and not many and isinstance(width, IntImm) and (
         width.value * load.dtype.bytes % CHUNK == 0 and weak.get(load.buffer.data, CHUNK) % CHUNK == 0) and (
         len(outer) == len(axes) and all(i is a.var and not a.part and structural_equal(a.extent, n)
