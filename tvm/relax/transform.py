@@ -1,10 +1,11 @@
 """relax.transform: the passes over graph functions by their field names, and what makes passes of functions."""
 from ...ir.transform.context import PassContext, PassInfo, Sequential, function_pass, module_pass  # noqa: F401
+from ...ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
 from ...ir.transform.pass_table import RELAX
 
 globals().update(RELAX)
 __path__ = []  # relax.transform.transform, which some scripts import, is this module too
-__all__ = [*RELAX, "PassContext", "PassInfo", "Sequential", "function_pass", "module_pass"]
+__all__ = [*RELAX, "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext", "Sequential", "function_pass", "module_pass"]
 
 
 def __getattr__(name):
