@@ -36,6 +36,7 @@ from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printer
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dispatch import DispatchedModel, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
+from .external import externals_of
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .limits import within_limits
@@ -262,6 +263,8 @@ def compile_module(mod, options, source_hash=None):
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
+    if externals_of(mod):
+        raise ValueError("what external generators wrote is in a folder once: compile for one target")
     if options[0].memories or options[0].weights == "stream" or options[0].weight_groups > 1:
         raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
@@ -316,7 +319,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories, weight_groups=options.weight_groups,
+        externals=externals_of(mod), accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories, weight_groups=options.weight_groups,
         options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
 
 

@@ -40,7 +40,7 @@ ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInf
 
 
 def __getattr__(name):
-    if name in ("transform", "dpl"):  # load every pass
+    if name in ("backend", "transform", "dpl"):  # load every pass
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
