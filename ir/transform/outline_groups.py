@@ -7,7 +7,7 @@ from ..expr import free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect, structural_equal
-from ..relax.expr import (BindingBlock, Constant, DataflowVar, FuncStructInfo, Function, MatchCast, RelaxCall,
+from ..relax.expr import (BindingBlock, Constant, DataflowVar, Function, MatchCast, RelaxCall,
                           RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, VarBinding, dataflow_function)
 from .graph import Substitute, leaves
 
@@ -224,8 +224,7 @@ def codegen_function(mod, func, symbol):
         if gv is not None and mod[gv].attrs.get("Composite"):
             if gv.name not in local:
                 inner = renewed(mod[gv].without_attr("Primitive"))
-                info = FuncStructInfo(tuple(p.struct_info for p in inner.params), inner.ret_struct_info)
-                local[gv.name] = RelaxVar(f"local_{len(local)}", info)
+                local[gv.name] = RelaxVar(f"local_{len(local)}", inner.struct_info)
                 bindings.append(VarBinding(local[gv.name], inner))
             value = RelaxCall(local[gv.name], value.args, None, value.struct_info)
         env[id(b.var)] = var = RelaxVar(b.var.name, b.var.struct_info, b.var.origin)

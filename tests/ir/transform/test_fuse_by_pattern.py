@@ -4,6 +4,8 @@ import pytest
 
 import ingot
 from ingot import relax
+from ingot.ir.relax.verifier import verify
+from ingot.ir.script.functions import from_source
 from ingot.relax import transform as rt
 from ingot.relax.dpl import is_op, is_tuple_get_item, wildcard
 from ingot.script import ir as I
@@ -211,3 +213,23 @@ def test_a_generator_between_keeps_functions_apart():
 def test_what_is_no_pattern_is_refused():
     with pytest.raises(TypeError, match="a pattern is"):
         rt.FuseOpsByPattern([("my.dense", "relax.add")])(Layer)
+
+
+def test_functions_for_a_generator_print_and_read_back():
+    mod = rt.FuseOpsByPattern([("my.dense", BIASED)], annotate_codegen=True)(Layer)
+    verify(mod)
+    ingot.ir.assert_structural_equal(from_source(mod.script()), mod)
+
+
+def test_arguments_that_are_attributes_here_are_matched():
+    @I.ir_module
+    class Clipped:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                out = R.clip(x, 0, 4)
+                R.output(out)
+            return out
+
+    clip = is_op("relax.clip")(wildcard(), wildcard(), wildcard())
+    assert calls(rt.FuseOpsByPattern([("my.clip", clip)])(Clipped)["main"]) == ["fused_relax_clip"]
