@@ -53,8 +53,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
     module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c",
-    "cuda-sm_80", "opencl". "x86-64-v3+x86-64-v4": code for each, of which the exported C takes the best that the processor
-    runs; here it is the same.
+    "cuda-sm_80", "opencl". "x86-64-v3+x86-64-v4": code for each, of which the exported C takes the best that the
+    processor runs, as does the library.
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none"; by default threads where the target has a system to run them.
     weights: "incbin", "array", "file", "extern" or "stream"; by default "incbin", without a system "array".
@@ -151,8 +151,8 @@ def _source_hash(model):
 def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, board=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
-    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU, or on a board that
-    runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a Report:
+    feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU, or on a board
+    that runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a Report:
     rows, ok, table().
     """
     assembled, reference = _exposed(model, dims, bounds, aliases, shapes, options)

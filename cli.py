@@ -325,8 +325,8 @@ def verify_command(args, console):
     if args.folder:
         with _progress(f"casting {args.model}"):
             folder = verified_folder(args.model, args.folder, **_options(args))
-        console.print(f"{folder}: the network whose outputs are all tensors; a board that runs it is verified by --board",
-                      highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{folder}: the network whose outputs are all tensors; a board that runs it is verified by "
+                      "--board", highlight=False, markup=False, soft_wrap=True)
         return 0
     with _progress(f"verifying {args.model}"):
         report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, board=args.board,
@@ -380,7 +380,8 @@ def _print_count(model, args, console):
     console.print(table)
     ms = f", {count.total / count.hz * 1e3:.3f} ms" if count.hz else ""
     each = f"{ms}, {2 * count.total / model.flops:.2f} for each of {model.flops // 2:,} FMAs" if model.flops else ms
-    console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False, soft_wrap=True)
+    console.print(f"{model.name} for {model.target}: {count.total:,} {count.unit}{each}", highlight=False,
+                  soft_wrap=True)
 
 
 def _print_profile(profile, library, top, console):

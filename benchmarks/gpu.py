@@ -69,7 +69,7 @@ def occupancy(registers, threads, shared, arch="sm_80"):
 
 
 def ptxas_report(folder, arch):
-    """[{kernel, registers, spills, shared, threads, blocks, occupancy}] of the .cu files of a folder. Raises Skipped."""
+    """[{kernel, registers, spills, shared, threads, blocks, occupancy}] of a folder's .cu files. Raises Skipped."""
     nvcc, rows = find_nvcc(), []
     if nvcc is None:
         raise Skipped(f"no nvcc: {INSTALL}")
@@ -103,7 +103,8 @@ def dynamic_shared(host, kernel):
 def compiler(items, target, arch):
     """Print and return what ptxas says of the kernels of items."""
     found = []
-    print(f"{'registers':>9} {'spills':>6} {'shared':>6} {'threads':>7} {'blocks':>6} {'occupancy':>9}  kernel ({arch})")
+    print(f"{'registers':>9} {'spills':>6} {'shared':>6} {'threads':>7} {'blocks':>6} {'occupancy':>9}  "
+          f"kernel ({arch})")
     for item in items:
         with tempfile.TemporaryDirectory() as folder:
             ingot.compile(item.model, target=target).export(Path(folder, "net"))

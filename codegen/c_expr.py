@@ -56,8 +56,8 @@ CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 1
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(),
-                "zip_words", "zip_pairs", "nearest_f32", *(f"{name}_lane" for name in DOTS),
+VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(), "zip_words", "zip_pairs",
+                "nearest_f32", *(f"{name}_lane" for name in DOTS),
                 *(name.replace("dot", "matrix_dot") for name in DOTS))
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
@@ -374,8 +374,7 @@ class CExpr:
             return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
         if name.startswith("dot_row_"):
             *rows, total = e.args
-            places = [f"&{self.text(row, UNARY)}" for row in rows]
-            return f"{self.helper(name)}({', '.join([*places, self.text(total)])})", POSTFIX
+            return f"{self.helper(name)}({', '.join(f'&{self.text(r, UNARY)}' for r in rows)}, {self.text(total)})", POSTFIX
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX

@@ -99,11 +99,12 @@ class CudaPrinter(CPrinter):
     def _require_alone(self, call):
         """Raise EmitError where a kernel needs more of a matrix than its map."""
         buffer = call.args[0].args[0].buffer
-        calls = [c for c in collect(self.func.body, Call) if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
+        calls = [c for c in collect(self.func.body, Call)
+                 if c.op == TENSOR_MAP and c.args[0].args[0].buffer is buffer]
         loads = [x for x in collect(self.func.body, BufferLoad) if x.buffer is buffer]
         if len(calls) != len(loads) or not all(structural_equal(c.args[1:], call.args[1:]) for c in calls):
-            raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and reads "
-                            "it in other ways too; read a copy of it, or give it another form")
+            raise EmitError(f"{self.name} copies {buffer.name} by a tensor map, which it gets in place of it, and "
+                            "reads it in other ways too; read a copy of it, or give it another form")
 
     def pointer(self, buffer, text, written, alone):
         return DECLARED + text if id(buffer) in self.maps else super().pointer(buffer, text, written, alone)

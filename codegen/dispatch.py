@@ -1,4 +1,4 @@
-"""Run-time dispatch: a folder with one network for several targets, of which the C takes the best that a processor runs.
+"""Run-time dispatch: a folder with one network for several targets; the C takes the best that a processor runs.
 
 For each target the folder holds a complete network, NAME_TARGET, whose files are built with the flags of that target;
 NAME.c has the interface, and hands calls on. Equal weights lie in the file of weights once.
@@ -42,8 +42,8 @@ _WORDS = 6
 
 
 def targets_of(target):
-    """The Targets that a name means, the best first: "x86-64-v3+x86-64-v4" names two. Raises TargetError for some that no
-    one folder can be for."""
+    """The Targets that a name means, the best first: "x86-64-v3+x86-64-v4" names two. Raises TargetError for
+    some that no one folder can be for."""
     if not isinstance(target, str) or BETWEEN not in target:
         return (Target.get(target),)
     found = [Target.get(name) for name in target.split(BETWEEN)]
@@ -171,8 +171,8 @@ class _DispatchFolder(Folder):
         calls = [{"signature": context["run_signature"], "function": "run",
                   "arguments": ", ".join((*self.dims, *tensors, *found))}]
         if self.m.weights == "file":
-            calls.insert(0, {"signature": f"ingot_status {self.name}_set_weights({self.name} *net, const void *weights, "
-                                          "size_t bytes)", "function": "set_weights", "arguments": "weights, bytes"})
+            signature = f"ingot_status {self.name}_set_weights({self.name} *net, const void *weights, size_t bytes)"
+            calls.insert(0, {"signature": signature, "function": "set_weights", "arguments": "weights, bytes"})
         stored = Counter(offset for f in self.each for offset in {w.offset for w in f.p.weights})
         model = DispatchedModel(self.name, [f.m for f in self.each])
         return {**context, "target": model.target, "calls": calls, "arena_bytes": arena,
@@ -190,7 +190,8 @@ class _DispatchFolder(Folder):
         cflags = tools.cflags[len(COMMON):]
         return {"name": folder.m.target.name, "prefix": folder.name,
                 "macro": f"{self.upper}_FOR_{identifier(folder.m.target.name).upper()}",
-                "isa": " ".join(sorted(folder.m.target.isa)), "needs": [f"{w:#x}" for w in feature_words(folder.m.target)],
+                "isa": " ".join(sorted(folder.m.target.isa)),
+                "needs": [f"{w:#x}" for w in feature_words(folder.m.target)],
                 "cflags": " ".join(cflags), "gcc_cflags": " ".join(tools.gcc_cflags),
                 "cflags_cmake": ";".join(cflags), "gcc_cflags_cmake": ";".join(tools.gcc_cflags),
                 "kernels": len(folder.m.kernels), "weights": sum(weights.values()),

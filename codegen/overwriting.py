@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ..ir.expr import IntImm
 from ..ir.node import structural_equal
-from ..ir.relax.control import is_control
-from ..ir.transform.overwrites import ASKED, ATTRIBUTE
 from ..ir.tir.stored import ATTRIBUTE as STORED
+from ..ir.transform.overwrites import ASKED, ATTRIBUTE
 
 
 def ask(functions):
@@ -30,7 +29,7 @@ def _elements(func):
 def overwritten(mod, memory, bindings, kept):
     """{owner of memory: the earlier owner in whose place it lies} for the calls of "main" in order, whose values lie as
     a Memory says. kept: owners that callers see. Empty where a run decides what is called."""
-    if any(is_control(b.value) for b in bindings):
+    if any(b.value.op != "call_tir" for b in bindings):
         return {}
     touched = {}  # owner -> [(number of a call, whether it fills a border alone)], in order
     for k, b in enumerate(bindings):

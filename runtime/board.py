@@ -42,7 +42,7 @@ class _Silence(Exception):
 # ---- ports ----------------------------------------------------------------------------------------------------------
 
 def open_port(where, timeout=ANSWER):
-    """What carries bytes, with read(n), which returns at most n bytes, and none after `timeout` seconds, write(data) and
+    """What carries bytes, with read(n), which returns at most n bytes, none after `timeout` seconds, write(data) and
     close(). where: "tcp:HOST:PORT"; "exec:COMMAND", a process' standard input and output; else a serial port,
     "/dev/ttyACM0" or "COM3@921600" with its rate. Raises BoardError."""
     kind, _, rest = where.partition(":")
@@ -116,7 +116,7 @@ def _serial(where, timeout):
     return serial.Serial(name, int(rate or BAUD), timeout=timeout)
 
 
-# ---- the protocol -----------------------------------------------------------------------------------------------------
+# ---- the protocol ---------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Hello:
@@ -151,10 +151,10 @@ class Board:
         data = self._ask(HELLO)
         version, big, inputs, outputs, calls, hz = struct.unpack_from("<BBIIII", data)
         if version != VERSION:
-            raise BoardError(f"the board speaks version {version} of the protocol, this Ingot {VERSION}: build its program "
-                             "from a folder of this version")
-        name, source_hash, target = data[18:].split(b"\0")[:3]
-        return Hello(version, bool(big), inputs, outputs, calls, hz, name.decode(), source_hash.decode(), target.decode())
+            raise BoardError(f"the board speaks version {version} of the protocol, this Ingot {VERSION}: build its "
+                             "program from a folder of this version")
+        texts = [text.decode() for text in data[18:].split(b"\0")[:3]]
+        return Hello(version, bool(big), inputs, outputs, calls, hz, *texts)
 
     def write(self, index, data):
         """Set input number `index`."""
@@ -266,8 +266,8 @@ class BoardLibrary(CompiledLibrary):
                                   Target.get(model.target).name), ("inputs", hello.inputs, len(model.inputs)),
                                   ("outputs", hello.outputs, len(model.outputs))):
             if there != here:
-                raise BoardError(f"the board runs another network: its {what}: {there}, here: {here}; build its program "
-                                 "from what verify --folder, for bench compile, writes with the same options")
+                raise BoardError(f"the board runs another network: its {what}: {there}, here: {here}; build its "
+                                 "program from what verify --folder, for bench compile, writes with the same options")
         return hello
 
     def _run(self, dims, arrays, outputs):

@@ -1,4 +1,4 @@
-"""DispatchedLibrary: a network for several targets. Python runs it as the C does that it exports: the best that fits."""
+"""DispatchedLibrary: a network for several targets. Python runs the best that fits, as the C does that it exports."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -111,7 +111,8 @@ INGOT_TO_INTEGER(double, f64, x > -2147483649.0)
 INGOT_INLINE float ingot_half_power_f32(float x) { return x == -INFINITY ? INFINITY : f32x1_sqrt(x) + 0.0f; }
 INGOT_INLINE double ingot_half_power_f64(double x) { return x == -INFINITY ? INFINITY : sqrt(x) + 0.0; }
 
-/* 2 to the power of x; on GPUs by one instruction: 2 ulp, and 0 for what is less than the least normal number. */
+#if !defined(__OPENCL_VERSION__)
+/* 2 to the power of x; by CUDA in one instruction: 2 ulp, and 0 for what is less than the least normal number. */
 INGOT_INLINE float ingot_exp2f(float x)
 {
 #if defined(__CUDA_ARCH__)
@@ -122,6 +123,7 @@ INGOT_INLINE float ingot_exp2f(float x)
     return exp2f(x);
 #endif
 }
+#endif
 
 /* The greater and the lesser number: max and min of a that is no NaN, maximum and minimum of any; NaN if one is. */
 #define INGOT_MIN_MAX(T, name)                                                                                         \
@@ -309,7 +311,8 @@ INGOT_DOT_ROW(u8, u8, uint8_t, uint8_t)
     {                                                                                                                  \
         const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
         const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
-        return n == 0 ? __smlabb(odd, middle, __smlad(even, sides, c)) : __smlatb(even, middle, __smlad(odd, sides, c)); \
+        c = __smlad(n == 0 ? even : odd, sides, c);                                                                    \
+        return n == 0 ? __smlabb(odd, middle, c) : __smlatb(even, middle, c);                                          \
     }
 #else
 #define INGOT_TAPS(left, right, A, B)                                                                                  \

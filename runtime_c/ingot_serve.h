@@ -2,8 +2,8 @@
  * it computed, over a serial port or whatever else carries bytes (docs/board-protocol.md).
  *
  * A frame: 'I', 'g', a command, 0 (of a reply: a status), a sequence number, the length of the data as three bytes,
- * the data, and the CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one reply,
- * whose command is the request's with the highest bit set, of the same sequence number. */
+ * the data, and the CRC-32 of all that as four bytes; numbers have their lowest byte first. Each request gets one
+ * reply, whose command is the request's with the highest bit set, of the same sequence number. */
 #ifndef INGOT_SERVE_H
 #define INGOT_SERVE_H
 
@@ -152,7 +152,8 @@ static int ingot_serve_fits(const ingot_served_tensor *tensors, uint32_t most, u
 static void ingot_serve_write(ingot_link *link, const ingot_served *net, uint32_t bytes)
 {
     const int long_enough = bytes >= 8;
-    const uint32_t input = long_enough ? ingot_serve_get_32(link) : 0, offset = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t input = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t offset = long_enough ? ingot_serve_get_32(link) : 0;
     const uint32_t count = long_enough ? bytes - 8 : bytes;
     const int fits = long_enough && ingot_serve_fits(net->inputs, (uint32_t)net->info->n_inputs, input, offset, count);
     if (fits) ingot_serve_get(link, (unsigned char *)net->inputs[input].data + offset, count);
@@ -164,9 +165,11 @@ static void ingot_serve_read(ingot_link *link, const ingot_served *net, uint32_t
 {
     const int long_enough = bytes == 12;
     const uint32_t output = long_enough ? ingot_serve_get_32(link) : 0;
-    const uint32_t offset = long_enough ? ingot_serve_get_32(link) : 0, count = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t offset = long_enough ? ingot_serve_get_32(link) : 0;
+    const uint32_t count = long_enough ? ingot_serve_get_32(link) : 0;
     const int whole = ingot_serve_is_whole(link, long_enough ? 0 : bytes);
-    const int fits = long_enough && ingot_serve_fits(net->outputs, (uint32_t)net->info->n_outputs, output, offset, count);
+    const uint32_t most = (uint32_t)net->info->n_outputs;
+    const int fits = long_enough && ingot_serve_fits(net->outputs, most, output, offset, count);
     if (!whole || !fits) {
         ingot_serve_refuse(link, INGOT_SERVE_READ, whole ? INGOT_SERVE_BAD_RANGE : INGOT_SERVE_BAD_CRC);
         return;
@@ -223,7 +226,8 @@ static inline int ingot_serve(const ingot_port *port, const ingot_served *net)
         else if (!ingot_serve_is_whole(&link, bytes)) ingot_serve_refuse(&link, command, INGOT_SERVE_BAD_CRC);
         else if (command == INGOT_SERVE_HELLO) ingot_serve_hello(&link, net);
         else if (command == INGOT_SERVE_RUN) ingot_serve_run(&link, net);
-        else if (command == INGOT_SERVE_PROFILE || command == INGOT_SERVE_NAMES) ingot_serve_profile(&link, net, command);
+        else if (command == INGOT_SERVE_PROFILE || command == INGOT_SERVE_NAMES)
+            ingot_serve_profile(&link, net, command);
         else ingot_serve_refuse(&link, command, command == INGOT_SERVE_END ? INGOT_OK : INGOT_SERVE_BAD_COMMAND);
         if (command == INGOT_SERVE_END && !link.failed) return 0;
     }

@@ -34,7 +34,9 @@ def _of_rows(loop):
         return None
     rows = [_row(factor, loop.loop_var) for factor in (product.a, product.b)]
     name = None if None in rows else _NAMES.get(tuple(str(row.dtype) for row in rows))
-    return name and store.replace(value=Call(store.value.dtype, f"tir.{name.replace('dot', 'dot_row')}", (*rows, total)))
+    if name is None:
+        return None
+    return store.replace(value=Call(store.value.dtype, f"tir.{name.replace('dot', 'dot_row')}", (*rows, total)))
 
 
 def _row(factor, t):

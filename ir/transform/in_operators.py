@@ -38,10 +38,24 @@ def require_known(mod):
             call = b.value
             if not isinstance(call, RelaxCall) or not isinstance(call.op, str):
                 continue
-            if is_classic(call) or call.op in OPS and not _is_known(call.struct_info):
+            if is_classic(call) or call.op in OPS and _mixes_dtypes(call):
+                _refuse(b.var, call)
+            if call.op in OPS and not _is_known(call.struct_info):
                 raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its "
                                  "shape and dtype must be known; give those of the parameters, or use match_cast")
     return mod
+
+
+def _refuse(var, call):
+    """Raise the InferError of a call that operators of the table refuse, whatever classic forms take."""
+    try:
+        upper("in_operators")(call) if is_classic(call) else OPS[call.op].infer(call)
+    except InferError as error:
+        raise InferError(f"{var.name}: {error}") from error
+
+
+def _mixes_dtypes(call):
+    return OPS[call.op].kind == "broadcast" and len({getattr(a.struct_info, "dtype", None) for a in call.args}) > 1
 
 
 def _is_known(info):

@@ -166,7 +166,8 @@ class _PackWeights(GraphRewriter):
         packed = self.once(weight, ("rows", lanes, terms), lambda w: Constant(
             conv_planar.pack(w.data, lanes, terms), w.name))
         return call_op(call.op, x, packed, **{
-            **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{f'{terms}k' * (terms > 1)}", "out_channels": weight.data.shape[0],
+            **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{f'{terms}k' * (terms > 1)}",
+            "out_channels": weight.data.shape[0],
             "arithmetic": dot if terms == dot_product.WORD else attrs["arithmetic"]})
 
     def _depthwise_words(self, call, dot):
@@ -217,7 +218,8 @@ class _PackWeights(GraphRewriter):
             return call
         if not isinstance(weight, Constant) or call.args[0].struct_info.ndim < 2:
             return call
-        if (self.lanes > 1 or self.target.dot_pairs) and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
+        by_words = self.lanes > 1 or self.target.dot_pairs
+        if by_words and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
             return self._dots(binding, call)
         if weight.data.dtype != np.float32:
             return call

@@ -1,12 +1,14 @@
 """Results that lie where an input was that nobody reads any more: which kernels allow it, and that nothing else changes."""
 import numpy as np
 import pytest
+from onnx import helper
 
 import ingot
-from ingot.codegen.compile import Options, compile_module
+from ingot.codegen.compile import Options, compile_module, lower
+from ingot.codegen.program import build_program
 from ingot.ir.transform.overwrites import ASKED, ATTRIBUTE, find_overwrites
 from ingot.script import tir as T
-from networks import feeds_of, load
+from networks import feeds_of, load, make_model
 
 LIMIT = 1 << 30  # which changes nothing but that results may overwrite inputs
 
@@ -103,3 +105,10 @@ def test_residual_sums_lie_where_what_they_add_to_was():
     for call in read_and_written:  # no pointer of both promises to be alone
         signature = model.kernels[model.kernel_of[call.kernel]].signature
         assert signature.count(" *INGOT_RESTRICT ") == signature.count(" *") - 2
+
+
+def test_a_network_whose_sizes_a_run_decides_stays_as_it_is():
+    model = make_model("places", [helper.make_node("NonZero", ["x"], ["at"])], {"x": (np.float32, [4, 5])},
+                       {"at": (np.int64, [2, "count"])}, {})
+    program = build_program(lower(ingot.from_onnx(model), Options.check(target="cortex-m4f")).lowered, "places")
+    assert program.found

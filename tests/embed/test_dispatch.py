@@ -24,7 +24,8 @@ def make(folder, target, *settings, goal="check"):
         pytest.skip(reason)
     need("make")
     compiler = find_compiler(target)
-    return run(["make", "-s", goal, f"CC={compiler.command[0]}", f"CFLAGS={' '.join(['-O1', *STRICT])}", *settings], folder)
+    flags = f"CFLAGS={' '.join(['-O1', *STRICT])}"
+    return run(["make", "-s", goal, f"CC={compiler}", flags, *settings], folder)
 
 
 def runner(target, *flags):

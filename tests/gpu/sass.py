@@ -43,7 +43,8 @@ def _listed(cubin):
     done = subprocess.run([find_nvdisasm(), "-c", str(cubin)], capture_output=True, text=True, check=True)
     found = {}
     for part in re.split(r"^\s*\.section\s+\.text\.", done.stdout, flags=re.MULTILINE)[1:]:
-        lines = re.findall(r"^(?:(\.L_\w+):|\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*))$", part, re.MULTILINE)
+        lines = re.findall(r"^(?:(\.L_\w+):|\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*))$", part,
+                           re.MULTILINE)
         found[re.match(r"[\w.$]+", part)[0]] = [
             (label, name, (re.findall(r"\.L_\w+", rest) or [""])[0] if name.startswith("BRA") else "")
             for label, name, rest in lines]

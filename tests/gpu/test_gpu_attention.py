@@ -17,7 +17,6 @@ import ingot as tvm
 from ingot.ir.relax.ops.attention_cores import lower_on_cores
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules.gpu import RULES
-from ingot.ir.script.functions import from_source
 from ingot.ir.target import Target
 from ingot.ir.tir.buffer import decl_buffer
 from ingot.ir.transform.gpu.fragments import FragmentError, infer_fragment

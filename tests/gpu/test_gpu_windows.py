@@ -71,5 +71,6 @@ def test_neighbours_of_a_thread(kind, lanes, options):
 
 def test_threads_make_several_results_where_there_are_many():
     """Few results need all threads that they can have; 55 of a row are made one by one."""
-    plans = [choose(RULES["points"](Schedule(window("depthwise", 1, 64, size)), GPU).kernel, GPU) for size in (8, 56, 55)]
+    matches = [RULES["points"](Schedule(window("depthwise", 1, 64, size)), GPU) for size in (8, 56, 55)]
+    plans = [choose(match.kernel, GPU) for match in matches]
     assert [p.algorithm for p in plans] == ["whole", "neighbours", "whole"]

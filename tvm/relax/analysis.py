@@ -8,6 +8,7 @@ from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, Relax
                               TensorStructInfo, VarBinding)
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
+from ...ir.tir.reshapes import is_reshape
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
 
@@ -140,6 +141,11 @@ def derive_call_ret_struct_info(func_sinfo, call, ctx=None):
     return derive_call(func_sinfo, call, ctx)
 
 
+def has_reshape_pattern(func):
+    """Whether a PrimFunc copies its input to its output element by element, in row-major order."""
+    return is_reshape(func)
+
+
 def detect_recursion(mod):
     """The groups of functions of a module that call each other, as lists of GlobalVars."""
     calls = {n: {g.name for g in all_global_vars(f)} for n, f in mod.functions.items() if isinstance(f, Function)}
@@ -187,7 +193,7 @@ contains_impure_call = is_impure
 
 
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
-           "erase_to_well_defined", "get_legacy_type", "get_static_type", "struct_info_base_check", "struct_info_lca",
+           "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern", "get_static_type", "struct_info_base_check", "struct_info_lca",
            "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
            "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

@@ -1,9 +1,9 @@
 """The kernel of nn.attention for tensor cores (sm_80), written as TensorIR, as FlashAttention-2 does it (Dao 2023).
 
-A warp has 16 queries of a head, and meets the keys block after block, as in attention_kernel.py. Scores, weights and sums are
-tiles of 16 x 16 that its lanes hold, as operands and sums of mma.m16n8k16 lie in them: row r of a tile is in the four
-lanes of place r % 8, which have two neighbouring columns of every eight each. The axes of what is done with elements of
-tiles are so:
+A warp has 16 queries of a head, and meets the keys block after block, as in attention_kernel.py. Scores, weights and
+sums are tiles of 16 x 16 that its lanes hold, as operands and sums of mma.m16n8k16 lie in them: row r of a tile is in
+the four lanes of place r % 8, which have two neighbouring columns of every eight each. The axes of what is done with
+elements of tiles are so:
 
     w    warp                       i    upper or lower half of 16 rows      g    place of a row in a half
     o    tile of 16 columns         j    left or right half of these         t    lane of a row         e    neighbour
@@ -66,8 +66,8 @@ class _OnCores(Attention):
         return nest_of_nests("cores_" + name, iters, body(*(iv.var for iv in iters)), allocs)
 
     def _rows(self):
-        b, h, so = (axis(label, n, "spatial") for label, n in (
-            ("b", self.batch), ("h", const(self.attrs["heads"], "int64")), ("so", intrin.ceildiv(self.queries, self.rows))))
+        heads, blocks = const(self.attrs["heads"], "int64"), intrin.ceildiv(self.queries, self.rows)
+        b, h, so = (axis(label, n, "spatial") for label, n in (("b", self.batch), ("h", heads), ("so", blocks)))
         self.at = b.var, h.var, so.var * self.rows
         half, tiles = self.q.dtype, (self.warps, self.steps, FRAGMENT, FRAGMENT)
         self.query = self._buffer("query", self.rows, self.size, dtype=half)
@@ -96,7 +96,8 @@ class _OnCores(Attention):
         query, left, steps = self.query, self.left, self.steps
         yield self._copied(0, query, h, first, self.queries)
         yield self._nest("left", lambda w, o, i, j: store(
-            left, query[w * FRAGMENT + i, o * FRAGMENT + j], (w, o, i, j)), w=self.warps, o=steps, i=FRAGMENT, j=FRAGMENT)
+            left, query[w * FRAGMENT + i, o * FRAGMENT + j], (w, o, i, j)),
+            w=self.warps, o=steps, i=FRAGMENT, j=FRAGMENT)
         yield self._nest("start_peak", lambda *at: store(self.peak, self.lowest, at), **self.lane)
         yield self._nest("start_total", lambda *at: store(self.total, const(0, self.acc), at), **self.lane, t=4)
         yield self._nest("start_sums", lambda *at: store(self.sums, const(0, self.acc), at),
@@ -106,7 +107,6 @@ class _OnCores(Attention):
         b, h, first = self.at
         yield self._nest("whole", lambda *at: store(self.whole, self.whole[at[:3]] + self.total[at], at[:3]),
                          lambda *at: store(self.whole, const(0, self.acc), at), **self.lane, t=4)
-
         yield self._nest("share", lambda *at: store(self.share, const(1, self.acc) / self.whole[at], at), **self.lane)
 
         yield self._nest("strip", lambda *at: store(
@@ -140,8 +140,8 @@ class _OnCores(Attention):
         return nest_of_nests("cores_step", (scan,), body, allocs)
 
     def _product(self, name, left, right, sums, turned, **axes):
-        """sums[w, n] += left[w, k] right[k, n] of tiles; neighbours in time are of different sums. right: rows by terms,
-        or `turned` by columns. axes: how many of w, k and n there are."""
+        """sums[w, n] += left[w, k] right[k, n] of tiles; neighbours in time are of different sums. right: rows by
+        terms, or `turned` by columns. axes: how many of w, k and n there are."""
         def products(w, k, n):
             tile = self._buffer("right_" + name, FRAGMENT, FRAGMENT, dtype=left.dtype)
 
@@ -200,7 +200,8 @@ class _OnCores(Attention):
         yield self._nest("exp", lambda *at: store(exp, intrin.exp2(
             logits[at] * after - greater[at[:3]]), at), **self.scores_of)
         yield self._nest("keep_peak", lambda *at: store(self.peak, greater[at], at), **lane)
-        yield self._nest("shrink_total", lambda *at: store(self.total, self.total[at] * shrink[at[:3]], at), **lane, t=4)
+        yield self._nest("shrink_total", lambda *at: store(
+            self.total, self.total[at] * shrink[at[:3]], at), **lane, t=4)
         yield self._nest("total", lambda w, i, g, t, q: store(self.total, self.total[w, i, g, t] + own(
             exp, w, i, g, t, q), (w, i, g, t)), reduces=True, **lane, **quarter)
         yield self._nest("weights", lambda *at: store(weights, exp[at].astype(weights.dtype), _element(*at)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from ...dtype import DataType
-from ...expr import Op, PrimExpr, Var, as_expr, substitute
+from ...expr import Op, PrimExpr, Var, as_expr, cast, substitute
 from ...module import GlobalVar
 from ...node import Node, structural_equal
 from ...upper import upper
@@ -246,7 +246,7 @@ class PrimArrPattern(DFPattern):
 
 def _same_dims(mine, theirs):
     return len(mine) == len(theirs) and all(
-        same_dim(rx.cast(a, "int64"), b) for a, b in zip(map(as_expr, mine), theirs))
+        same_dim(cast(a, "int64"), b) for a, b in zip(map(as_expr, mine), theirs))
 
 
 # ---------------------------------------------------------------- combinations

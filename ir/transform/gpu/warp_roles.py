@@ -11,9 +11,10 @@ becomes
             expect the bytes of both tiles at full            work(stage k % 4)
             start both copies                                 tell that stage (k - 1) % 4 is empty
 
-Copies that are bound to threads, of so many warps, are cp.async of these: they gather what no tensor map can say, and
-each of their threads arrives at full when its own are done. full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of its stage.
+full and empty are mbarriers, one a stage each. A wait for a phase names its parity: turn k is phase k // 4 of a stage.
 Of work that the hardware goes on with for a turn (wgmma) the stage of the turn before is empty after it, else its own.
+Copies that are bound to threads, of so many warps, are cp.async of these: they gather what no tensor map can say, and
+each of their threads arrives at full when its own are done.
 """
 from __future__ import annotations
 
@@ -85,6 +86,9 @@ class _Specialize(StmtMutator):
     def ring(self, loop):
         if self.around is None or not isinstance(self.around.extent, IntImm) or self.found is not None:
             self.fail(loop, "it has to stand in one loop bound to threadIdx.y, of constant extent, with no other ring")
+        if any(x.thread_binding == "threadIdx.z" or x.thread_binding == "threadIdx.x" and not is_const_int(
+                x.extent, WARP) for x in bound_loops(self.around)):
+            self.fail(loop, f"the threads of its block are not warps: bind {WARP} lanes to threadIdx.x, and none to z")
         if not is_const_int(loop.min, 0):
             self.fail(loop, f"it begins at {loop.min}, not at 0")
         self.found = _Ring(self, loop)
@@ -118,8 +122,7 @@ class _Ring:
         found = [x.extent for s in self.gathered for x in bound_loops(s) if x.thread_binding == "threadIdx.y"]
         if not found:
             return 1
-        if not all(isinstance(n, IntImm) and n.value == found[0].value for n in found) or (
-                any(x.thread_binding == "threadIdx.z" for s in self.gathered for x in bound_loops(s))):
+        if not all(isinstance(n, IntImm) and n.value == found[0].value for n in found):
             self.outer.fail(self.loop, "its copies are bound to different numbers of warps")
         return found[0].value
 
@@ -366,8 +369,8 @@ class _Split(StmtMutator):
         before, copies, rest = stmt.seq[:at[0]], stmt.seq[at[0]].body, seq(*stmt.seq[at[0] + 1:])
         late = next((s.buffer for s in collect(copies, BufferStore) if s.buffer.scope.startswith("shared")), None)
         if late is not None:
-            raise WarpRoleError(f"{self.func.title}: the copies to {late.name} are not asynchronous, of 4, 8 or 16 bytes "
-                                "each, and nothing tells those that wait when they are done")
+            raise WarpRoleError(f"{self.func.title}: the copies to {late.name} are not asynchronous, of 4, 8 or 16 "
+                                "bytes each, and nothing tells those that wait when they are done")
         alone = _Alone(warps * WARP).visit(rest)
         return seq(*before, IfThenElse(v >= const(warps, v.dtype), _Beside(v, warps).visit(copies), alone))
 

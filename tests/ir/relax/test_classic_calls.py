@@ -155,14 +155,22 @@ def test_what_contradicts_itself_is_refused(build, message):
         build()
 
 
-def test_a_program_that_stays_unknown_names_what_is_missing():
+K = tir.Var("k", "int64")
+
+
+@pytest.mark.parametrize("build, params, message", [
+    (lambda x: op.exp(x), [unknown(2)], "what exp gives, R.Tensor.* cannot be compiled: its shape and dtype must be"),
+    (lambda x, y: op.equal(x, y), [var("x", 3), var("y", 3, dtype="int32")], "operands differ in dtype"),
+    (lambda x, w: op.nn.conv2d(x, w), [var("x", 1, n, 8, 8), var("w", 4, K, 3, 3)], "has n channels"),
+    (lambda x: op.unique(x), [var("x", 3)], "unique is no operator of the table"),
+])
+def test_what_cannot_be_compiled_says_so(build, params, message):
     bb = BlockBuilder()
-    x = unknown(2)
-    with bb.function("main", [x]):
+    with bb.function("main", params):
         with bb.dataflow():
-            y = bb.emit_output(op.exp(x))
+            y = bb.emit_output(build(*params))
         bb.emit_func_output(y)
-    with pytest.raises(ValueError, match="what exp gives, R.Tensor.* cannot be compiled: its shape and dtype must be"):
+    with pytest.raises(ValueError, match=message):
         tvm.compile(bb.get())
 
 

@@ -27,9 +27,11 @@ from .tensor_core_product import CHUNK
 
 AXES = {"w": "threadIdx.z", "g": "threadIdx.y", "t": "threadIdx.x"}
 ROWS, LANES = 8, 4  # of a warp, along y and x
-SCOPES = {"query": "shared", "keys": "shared", "values": "shared", "strip": "shared", "left": "wmma.matrix_a", "weights": "wmma.matrix_a",
-          "right_scores": "wmma.matrix_b", "right_values": "wmma.matrix_b", "start_scores": "wmma.accumulator",
-          "start_sums": "wmma.accumulator"}  # of what stages write; of others registers of a thread
+# Of what stages write; all else is in registers of a thread.
+SCOPES = {**dict.fromkeys(("query", "keys", "values", "strip"), "shared"),
+          **dict.fromkeys(("left", "weights"), "wmma.matrix_a"),
+          **dict.fromkeys(("right_scores", "right_values"), "wmma.matrix_b"),
+          **dict.fromkeys(("start_scores", "start_sums"), "wmma.accumulator")}
 COPIES = ("query", "keys", "values", "result")
 TILES = {"left": "load_a", "right_scores": "load_turned", "right_values": "load_b", "start_scores": "init",
          "start_sums": "init", "multiply_scores": "compute", "multiply_values": "compute"}  # what does these stages

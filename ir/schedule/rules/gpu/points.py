@@ -1,5 +1,6 @@
 """Reductions whose results lie side by side where their terms do not: windows, means over the first axes, products of a
-vector with a matrix. Each thread makes results of its own, one or a few neighbours, or some threads the parts of one."""
+vector with a matrix. Each thread makes results of its own, one or a few neighbours, or some threads the parts of
+one."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from .stages import gathered, move_stages, reduces, shared_iterators
 SIZE = 4  # bytes of a term
 NEIGHBOURS = (8, 4, 2)  # results of a thread
 MOST_COPIES = 72        # of what is done with a term, in a loop over windows that is written out
-NEIGHBOUR = 0.4         # of the time of a term that each further neighbour takes: indices, weights and inputs are shared
+NEIGHBOUR = 0.4         # of the time of a term that each further neighbour takes: indices and weights are shared
 COLUMNS = (32, 16, 8)  # results of a block of threads that make parts of each: sectors of memory, or several
 
 

@@ -21,7 +21,7 @@ class MmaTile:
     """A block of warps_down x warps_across warps makes rows x columns sums, `depth` terms at a time, of which `stages`
     are in shared memory at once, `lag` of them while the hardware is not done with them. registers: of a thread,
     about. group: warps that read operands together. products: multiply-adds in a cycle. beside: warps that copy, and do
-    nothing else: one by tensor maps (TMA), GATHERING by these and, one operand, by cp.async; 0 where all threads copy."""
+    nothing else: one by tensor maps (TMA), GATHERING by these and, of one operand, by cp.async; 0 where all copy."""
 
     rows: int
     columns: int
@@ -79,12 +79,13 @@ TILES = (
 
 # Of warpgroups, which have 64 rows each. In DeepGEMM and CUTLASS two of them share columns, and more are no faster.
 # Each with a warp beside that copies, where tensor maps can say what, or with copies by all threads; those of one
-# warpgroup with another one beside, where tensor maps can say it of one operand. A stage of a ring is free a turn earlier,
-# and its copies cost those that multiply no instruction.
-WARPGROUP_TILES = tuple(MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, int(not beside), 4,
-                                2 * PRODUCTS, beside) for beside in (1, GATHERING, 0) for rows, columns, stages, registers in (
-    (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
-    (64, 32, 4, 64)) if beside != GATHERING or rows == FRAGMENT * GATHERING)
+# warpgroup with another one beside, where tensor maps can say it of one operand. A stage of a ring is free a turn
+# earlier, and its copies cost those that multiply no instruction.
+WARPGROUP_TILES = tuple(
+    MmaTile(rows, columns, 64, rows // FRAGMENT, 1, stages, registers, int(not beside), 4, 2 * PRODUCTS, beside)
+    for beside in (1, GATHERING, 0) for rows, columns, stages, registers in (
+        (128, 256, 4, 176), (128, 128, 3, 96), (128, 64, 4, 64), (64, 256, 4, 176), (64, 128, 4, 96), (64, 64, 4, 64),
+        (64, 32, 4, 64)) if beside != GATHERING or rows == FRAGMENT * GATHERING)
 
 
 def cost_of(tile, kernel, parts, limits):
