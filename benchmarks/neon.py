@@ -35,7 +35,8 @@ PLUGIN = Path(__file__).with_name("count_instructions.c")
 MODELS = ("squeezenet", "mobilenet_v2", "tiny_resnet8", "tiny_dscnn", "tiny_autoencoder", "kws_gru_lstm")
 TARGETS_OF_BYTES = ("aarch64-linux-gnu", "aarch64-dotprod", "aarch64-i8mm")
 # name, operator, shapes of data and weights, padding
-LAYERS = (("product", "qnn.matmul", (64, 256), (256, 256), 0), ("deep_product", "qnn.matmul", (128, 1024), (1024, 64), 0),
+LAYERS = (("product", "qnn.matmul", (64, 256), (256, 256), 0),
+          ("deep_product", "qnn.matmul", (128, 1024), (1024, 64), 0),
           ("pointwise", "qnn.conv2d", (1, 128, 28, 28), (128, 128, 1, 1), 0),
           ("conv3x3", "qnn.conv2d", (1, 64, 28, 28), (64, 64, 3, 3), 1))
 RUNS = 3  # of which the first may differ

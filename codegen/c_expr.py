@@ -57,7 +57,8 @@ VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(), "zip_words", "zip_pairs",
-                *(f"{name}_lane" for name in DOTS), *(name.replace("dot", "matrix_dot") for name in DOTS))
+                "nearest_f32", *(f"{name}_lane" for name in DOTS),
+                *(name.replace("dot", "matrix_dot") for name in DOTS))
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
@@ -492,8 +493,6 @@ class CExpr:
         if isinstance(e, Call) and e.op == "tir.load_words":
             first = e.args[0]
             return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
-        if isinstance(e, Call) and e.op == "tir.nearest":
-            return f"{prefix}_nearest_f32({self.text(e.args[0])})", POSTFIX
         if isinstance(e, Call) and e.op == "tir.load_bytes":
             return f"{prefix}_load_bytes(&{self.text(e.args[0], UNARY)})", POSTFIX
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:

@@ -100,8 +100,8 @@ class CudaProgramPrinter(ProgramPrinter):
         return f"cudaMemcpyAsync({dst}, {src}, {size}, cudaMemcpyDeviceToDevice, stream)"
 
     def _fetched(self, place):
-        """The calls after which ingot_read has what lies at a place of the device."""
-        return (f"cudaMemcpyAsync(&ingot_read, {place}, sizeof ingot_read, cudaMemcpyDeviceToHost, stream)",
+        """The calls after which ingot_fetched has what lies at a place of the device."""
+        return (f"cudaMemcpyAsync(&ingot_fetched, {place}, sizeof ingot_fetched, cudaMemcpyDeviceToHost, stream)",
                 "cudaStreamSynchronize(stream)")
 
     def _copy(self, copy, where):
@@ -117,8 +117,8 @@ class CudaProgramPrinter(ProgramPrinter):
         ctype = C_TYPES[dtype_of(self.p, operand)]
         instance, place = "*net" if where.memory else "net", self._argument(operand, where)
         cast = "" if ctype == own else f"({own})"
-        lines = [f"{ctype} ingot_read = 0;", *(f"TRY({instance}, {call});" for call in self._fetched(place)),
-                 f"{self.names[id(let.dim)]} = {cast}ingot_read;"]
+        lines = [f"{ctype} ingot_fetched = 0;", *(f"TRY({instance}, {call});" for call in self._fetched(place)),
+                 f"{self.names[id(let.dim)]} = {cast}ingot_fetched;"]
         return [*self._code(where, "{"), *(line for text in lines for line in self._code(where, INDENT + text)),
                 *self._code(where, "}")]
 

@@ -36,7 +36,7 @@ class OpenCLProgramPrinter(CudaProgramPrinter):
         return f"ingot_copy(queue, {dst}, {src}, {size})"
 
     def _fetched(self, place):
-        return f"clEnqueueSVMMemcpy(queue, CL_TRUE, &ingot_read, {place}, sizeof ingot_read, 0, NULL, NULL)",
+        return f"clEnqueueSVMMemcpy(queue, CL_TRUE, &ingot_fetched, {place}, sizeof ingot_fetched, 0, NULL, NULL)",
 
 
 def _sizes(extents):

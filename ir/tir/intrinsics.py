@@ -255,10 +255,11 @@ BIT_INTRINSICS = _rows(
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
 # evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed
 # by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c):
-# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c); matrix_dot_u8s8(a, b, c)
-# and its like: c, four numbers, and the product of two rows of eight bytes, a, by two columns, b; zip_words(a, b, n),
-# zip_pairs(a, b, n): the n-th half of a's and b's lanes in turns, one or two at a time; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype. The order of reduce_add is a
-# tree.
+# a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c);
+# matrix_dot_u8s8(a, b, c) and its like: c, four numbers, and the product of two rows of eight bytes, a, by two
+# columns, b; zip_words(a, b, n), zip_pairs(a, b, n): the n-th half of a's and b's lanes in turns, one or two at a
+# time; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype.
+# The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),

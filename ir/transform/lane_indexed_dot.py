@@ -1,4 +1,4 @@
-"""LaneIndexedDot: words of bytes that follow one another are lanes of one vector, of which dot products take one each."""
+"""LaneIndexedDot: words of bytes that follow one another are lanes of a vector, of which dot products take one each."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -15,8 +15,8 @@ _DOTS = {f"tir.{name}": f"tir.{name}_lane" for name in DOTS}
 
 
 def lane_indexed_dot(func, lanes=4, dots=()):
-    """Requires flat buffers, vectors and tir.fma (LowerIntrin). In an unrolled loop x with as many iterations as an int32
-    vector has `lanes`, or more,
+    """Requires flat buffers, vectors and tir.fma (LowerIntrin). In an unrolled loop x with as many iterations as an
+    int32 vector has `lanes`, or more,
 
         for x in unroll(8): c[x] = dot(Broadcast(load_word(B[x * 4])), w, c[x])
     becomes

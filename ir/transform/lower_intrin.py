@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..dtype import DataType
-from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Not, Range,
-                    Sub, Var, cast, const, free_vars, is_const_int, substitute)
+from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Not,
+                    Range, Sub, Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
 from ..tir.intrinsics import DOTS, TAPS
@@ -16,9 +16,9 @@ MOST_LIMIT = 1 << 16  # of numbers that are rounded: of 16 bits and fewer
 
 def lower_intrin(func):
     """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane tir.fma_lane, but of integers
-    that are scaled, that what is rounded, cut off, and cast is rounded last, that floor divisions of operands known to be non-negative are truncating ones, which C's operators
-    are, that casts of immediates are immediates, and that lets stand before the statement, or, where they are not
-    always evaluated, are replaced by their value."""
+    that are scaled, that what is rounded, cut off, and cast is rounded last, that floor divisions of operands known to
+    be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that lets
+    stand before the statement, or, where they are not always evaluated, are replaced by their value."""
     return func.replace(body=_Lower(dimensions(func)).visit(func.body))
 
 
@@ -168,8 +168,8 @@ def _scales_integers(product):
 
 def _rounded(x):
     """The integers that are x, which was rounded, maybe had an integer added, and then was cut off at two others: an
-    instruction rounds as it converts what is cut off at these before. None for another x, and what may be NaN: x must be
-    made of integers, as in RoundToBytes."""
+    instruction rounds as it converts what is cut off at these before. None for another x, and what may be NaN: x must
+    be made of integers, as in RoundToBytes."""
     if not (isinstance(x, (Min, Max)) and x.dtype.element == "float32"):
         return None
     (outer, inner), (other, value) = _limit(x.a, x.b), (None, None)
@@ -188,7 +188,7 @@ def _rounded(x):
         return Broadcast(const(number, dtype), x.dtype.lanes)
     value = inner.replace(a=all_lanes(float(other - more), "float32"), b=value.args[0])
     value = x.replace(a=all_lanes(float(outer - more), "float32"), b=value)
-    made = Call(DataType("int32").with_lanes(x.dtype.lanes), "tir.nearest", (value,))
+    made = Call(DataType("int32").with_lanes(x.dtype.lanes), "tir.nearest_f32", (value,))
     return Add(made, all_lanes(more, "int32")) if more else made
 
 

@@ -23,9 +23,9 @@ MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "strided_slice", "
 
 @on_main
 def match_signs(func, target):
-    """Requires folded constants. Ensures that data of qnn.* products is of the dtype of bytes that the target multiplies
-    by their constant weights in the fewest instructions. What makes such data makes it of that dtype; what else reads
-    it takes 128 off, or adds it."""
+    """Requires folded constants. Ensures that data of qnn.* products is of the dtype of bytes that the target
+    multiplies by their constant weights in the fewest instructions. What makes such data makes it of that dtype; what
+    else reads it takes 128 off, or adds it."""
     wanted = _wanted(func, target)
     return _MatchSigns(target, wanted).run(func) if wanted else func
 

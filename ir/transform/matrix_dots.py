@@ -1,4 +1,4 @@
-"""MatrixDots: tiles of dot products of bytes, two rows by two columns of eight terms at a time (Arm's SMMLA and its like)."""
+"""MatrixDots: tiles of dot products of bytes, two rows by two columns of eight terms at a time (Arm's SMMLA)."""
 from __future__ import annotations
 
 from ..expr import Call, Div, IntImm, Var, const, free_vars, is_const_int, substitute
@@ -14,8 +14,8 @@ _MATRICES = {f"tir.{name}_lane": name.replace("dot", "matrix_dot") for name in D
 
 
 def matrix_dots(func, dots=()):
-    """Requires flat buffers, vectors and tir.fma, of which LaneIndexedDot makes products by lane. Ensures no annotation pragma_pairs: in a
-    loop with it, over the terms of a tile of sums that are 0 before,
+    """Requires flat buffers, vectors and tir.fma, of which LaneIndexedDot makes products by lane. Ensures no annotation
+    pragma_pairs: in a loop with it, over the terms of a tile of sums that are 0 before,
 
         for k in unroll(4): for r in unroll(8): for v in unroll(3): c[r, v] = dot_lane(x[r], k, w[k, v], c[r, v])
     becomes, where `dots` has a product of matrices,

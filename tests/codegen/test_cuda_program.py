@@ -124,8 +124,8 @@ def test_a_run_waits_for_what_it_reads(tmp_path):
                     [tensor("x", "float32", 4), tensor("steps", "int32", 1)], [tensor("y", "float32", 4)])
     made = on_device(reads)
     text = made.files()["tree.c"]
-    assert "cudaMemcpyAsync(&ingot_read, steps, sizeof ingot_read, cudaMemcpyDeviceToHost, stream)" in text
-    assert text.index("cudaStreamSynchronize(stream)") < text.index("found = (int64_t)ingot_read;")
+    assert "cudaMemcpyAsync(&ingot_fetched, steps, sizeof ingot_fetched, cudaMemcpyDeviceToHost, stream)" in text
+    assert text.index("cudaStreamSynchronize(stream)") < text.index("found = (int64_t)ingot_fetched;")
     assert "if (found < 0 || found > 4) return INGOT_ERR_DIM;" in text
     assert "no graph can capture it" in made.files()["tree.h"] and "Graph" not in made.files()["tree_selftest.c"]
     made.write(tmp_path / "tree")

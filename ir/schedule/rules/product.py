@@ -51,7 +51,8 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
     return Product(
         static_extent(sch, m), terms, static_extent(sch, n),
         panel=0 if plain else iter_vars(block, "spatial")[-1].dom.extent.value,
-        by_element=by_element(target, block)[0].by_element or words_by_lane(target, dot, terms), compressed=groups is not None,
+        by_element=by_element(target, block)[0].by_element or words_by_lane(target, dot, terms),
+        compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
         dot=dot if dot in DOTS else "",

@@ -48,7 +48,8 @@ def convolution(g, x, zero, w):
 
 @pytest.mark.parametrize("target, dtype, expected", [
     (VNNI, "int8", "uint8"), (VNNI, "uint8", "uint8"), (SDOT, "uint8", "int8"), (SDOT, "int8", "int8"),
-    (PRODUCTS, "uint8", "int8"), (PRODUCTS, "int8", "int8"), (USDOT, "uint8", "uint8"), (USDOT, "int8", "int8"), (NEITHER, "int8", "int8"), (NEITHER, "uint8", "uint8")])
+    (PRODUCTS, "uint8", "int8"), (PRODUCTS, "int8", "int8"), (USDOT, "uint8", "uint8"),
+    (USDOT, "int8", "int8"), (NEITHER, "int8", "int8"), (NEITHER, "uint8", "uint8")])
 def test_inputs(target, dtype, expected):
     x, zero = integers(dtype, 1, 4, 6, 5), np.array(100, dtype)
     g = Graph(param("x", 1, 4, 6, 5, dtype=dtype))
@@ -100,5 +101,6 @@ def test_numbers_that_are_no_integers_are_cut_off_first():
     x, w = RNG.normal(scale=90, size=(3, 8)).astype(np.float32), integers("int8", 8, 5)
     g = Graph(param("x", 3, 8))
     q = g.op("astype", g.op("clip", g.params[0], min=-128.0, max=127.0), dtype="int8")
-    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), Constant(np.array(0, np.int8)), Constant(np.array(0, np.int8))))
+    zero = Constant(np.array(0, np.int8))
+    mod = g.module(g.op("qnn.matmul", q, Constant(w, "w"), zero, zero))
     assert products(same(mod, VNNI, x)) == [("uint8", "int8")]

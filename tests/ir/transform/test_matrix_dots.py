@@ -27,8 +27,8 @@ def tile(rows, words, vectors=3, by_word=True, again=False):
     vector = Call("int32x4", "tir.load_bytes", (BufferLoad(x, (at,)),))
     place = (r * vectors + v,)
     columns = BufferLoad(w, (Ramp(t * 200 + k * 40 + v * 4, const(1), 4),))
-    store = BufferStore(sums, Call("int32x4", f"tir.{DOT}_lane", (vector, lane, columns, BufferLoad(sums, place))), place)
-    body = store
+    dot = Call("int32x4", f"tir.{DOT}_lane", (vector, lane, columns, BufferLoad(sums, place)))
+    store = body = BufferStore(sums, dot, place)
     for var, extent in ((v, vectors), (r, rows), (k, words)):
         body = For(var, const(0), const(extent), "unrolled", body)
     if again:
