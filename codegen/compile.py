@@ -36,7 +36,7 @@ from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printer
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dispatch import DispatchedModel, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
-from .external import externals_of
+from .external import externals_of, require_generated
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .limits import within_limits
@@ -184,7 +184,7 @@ def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
                           options.requantize, options.without)
-    return with_bodies(require_known(in_operators(mod)), Sequential(passes, name="Optimize"))
+    return with_bodies(require_known(in_operators(require_generated(mod))), Sequential(passes, name="Optimize"))
 
 
 def _bounded(stage):

@@ -52,6 +52,15 @@ def externals_of(mod):
                  for e in mod.attrs.get(ATTR, ()))
 
 
+def require_generated(mod):
+    """The module itself. Raises ValueError where a function waits for its generator."""
+    for name, func in mod.functions.items():
+        if isinstance(func, Function) and func.attrs.get("Codegen"):
+            raise ValueError(f"the function {name} is for the external generator {func.attrs['Codegen']!r}, which "
+                             "relax.transform.RunCodegen() calls: run it before the module is compiled")
+    return mod
+
+
 def run_codegen(mod, target_options=None, lookup=GENERATORS.get):
     """A module in which each call of a function with the attribute Codegen is the R.call_dps_packed of what the generator
     wrote, kept in the module's attribute external_mods. Such functions go.
@@ -133,4 +142,4 @@ def pointers(func):
 
 
 __all__ = ["External", "GENERATORS", "composites", "externals_of", "has_constants", "pointers", "register_generator",
-           "run_codegen"]
+           "require_generated", "run_codegen"]

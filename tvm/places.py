@@ -5,7 +5,7 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""_ffi _ffi.base contrib contrib.cblas contrib.cc contrib.clang contrib.nvcc contrib.utils dlight
-dlight.base dlight.gpu driver relax relax.analysis relax.backend relax.backend.cblas
+dlight.base dlight.gpu driver error relax relax.analysis relax.backend relax.backend.cblas
 relax.backend.pattern_registry relax.dpl relax.expr relax.expr_functor relax.ir relax.ir.instrument
 relax.transform relax.vm target te te.replay
 te.schedule te.stage testing

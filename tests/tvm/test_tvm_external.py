@@ -99,6 +99,13 @@ def test_a_generator_that_is_not_there():
         rt.RunCodegen()(mod)
 
 
+def test_a_function_that_waits_for_its_generator():
+    mod = cblas.partition_for_cblas(Layers)
+    for build in (lambda: relax.build(mod, "c"), lambda: tvm.compile(mod, target="c")):
+        with pytest.raises(ValueError, match="RunCodegen"):
+            build()
+
+
 def test_products_for_a_blas(tmp_path):
     mod = rt.RunCodegen()(cblas.partition_for_cblas(Layers))
     second, first = (e["source"] for e in mod.attrs["external_mods"])
