@@ -319,7 +319,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        externals=externals_of(mod), accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories, weight_groups=options.weight_groups,
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories,
+        weight_groups=options.weight_groups, externals=externals_of(mod),
         options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
 
 

@@ -32,10 +32,11 @@ class External:
 
     def text(self, file, stamp):
         """The whole file."""
-        includes = "".join(f"#include <{h}>\n" for h in self.headers)
-        return (f"/* {file}: {self.symbol}, which an external generator wrote.\n *\n * {stamp}\n */\n{includes}"
-                f'{includes and chr(10)}#include "ingot_module.h"\n\n{Packed(self.symbol, self.symbol).declaration};\n\n'
-                f"{self.source.strip()}\n")
+        lines = [f"/* {file}: {self.symbol}, which an external generator wrote.", " *", f" * {stamp}", " */",
+                 *(f"#include <{h}>" for h in self.headers), *([""] if self.headers else []),
+                 '#include "ingot_module.h"', "", f"{Packed(self.symbol, self.symbol).declaration};", "",
+                 self.source.strip(), ""]
+        return "\n".join(lines)
 
 
 def register_generator(name, generator=None):
@@ -62,8 +63,8 @@ def require_generated(mod):
 
 
 def run_codegen(mod, target_options=None, lookup=GENERATORS.get):
-    """A module in which each call of a function with the attribute Codegen is the R.call_dps_packed of what the generator
-    wrote, kept in the module's attribute external_mods. Such functions go.
+    """A module in which each call of a function with the attribute Codegen is the R.call_dps_packed of what the
+    generator wrote, kept in the module's attribute external_mods. Such functions go.
 
     target_options: {generator: its options}; lookup(name): the generator, or None. Raises ValueError where there is
     none, for arguments that are no tensors, or what the generator raises.

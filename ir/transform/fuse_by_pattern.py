@@ -117,7 +117,8 @@ def _annotated(mod):
         if composite:
             to[name] = unique_name(f"{name}_{generator_of(composite)}", names, "")
             made[to[name]] = codegen_function(mod, wrapped(mod, name, composite), to[name])
-    renamed = {n: Calls(to).visit(f) if isinstance(f, Function) and n not in to else f for n, f in mod.functions.items()}
+    renamed = {n: Calls(to).visit(f) if isinstance(f, Function) and n not in to else f
+               for n, f in mod.functions.items()}
     return without_uncalled(mod.with_functions({**renamed, **made}), "Composite")
 
 

@@ -8,7 +8,7 @@ from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect, structural_equal
 from ..relax.expr import (BindingBlock, Constant, DataflowVar, Function, MatchCast, RelaxCall,
-                          RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, VarBinding, dataflow_function)
+                          RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding, dataflow_function)
 from .graph import Substitute, leaves
 
 APART = ("Composite", "Codegen", "Primitive", "primitive")  # attributes of functions that are groups already
@@ -158,7 +158,8 @@ def _word(binding):
 
 
 def _function(members, results, attrs, bind_constants):
-    """(the function of some bindings with these results, the arguments of its call)."""
+    """(the function of some bindings with these results, the arguments of its call). Symbolic dimensions are those of
+    the function around."""
     inside, inputs = {id(b.var) for b in members}, {}
     for b in members:
         for v in leaves(b.value):
@@ -168,20 +169,14 @@ def _function(members, results, attrs, bind_constants):
     for n, (key, v) in enumerate(inputs.items()):
         hint = f"param_{n}" if isinstance(v, Constant) else v.name
         env[key] = RelaxVar(unique_name(hint, taken), v.struct_info)
-    params, args = list(env.values()), list(inputs.values())
+    params = list(env.values())
     rename, body = Substitute(env), []
     for b in members:
         new = DataflowVar(b.var.name, b.var.struct_info, b.var.origin)
         body.append(VarBinding(new, rename.visit(b.value)))
         env[id(b.var)] = new
-    known = {id(d) for d in free_vars([p.struct_info for p in params])}
-    dims = list({id(d): d for b in body for d in free_vars([b.var.struct_info, b.value])}.values())
-    passed = [d for d in dims if id(d) not in known]
-    if passed:  # dimensions that no argument tells
-        params.append(RelaxVar(unique_name("s", taken), ShapeExpr(passed).struct_info))
-        args.append(ShapeExpr(passed))
     func = dataflow_function(params, body, [env[id(v)] for v in results], attrs)
-    return func, tuple(args)
+    return func, tuple(inputs.values())
 
 
 def renewed(func):

@@ -77,7 +77,8 @@ def test_a_generator_of_ones_own(tmp_path):
     text = (tmp_path / "net" / "dense_external_0.c").read_text()
     assert "* 3.0f" in text and "PACKED" not in (tmp_path / "net" / "Makefile").read_text()
     flags = "-std=c99 -O2 -pedantic -Wall -Wextra -Wconversion -Wshadow -Werror"
-    made = subprocess.run(["make", "-C", tmp_path / "net", f"CFLAGS={flags}", "example"], capture_output=True, text=True)
+    made = subprocess.run(["make", "-C", tmp_path / "net", f"CFLAGS={flags}", "example"], capture_output=True,
+                          text=True)
     assert made.returncode == 0, made.stderr
     assert subprocess.run([tmp_path / "net" / "example"], capture_output=True).returncode == 0
 

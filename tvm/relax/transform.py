@@ -8,8 +8,8 @@ from ...runtime.registry import get_global_func
 
 globals().update(RELAX)
 __path__ = []  # relax.transform.transform, which some scripts import, is this module too
-__all__ = [*RELAX, "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext", "RunCodegen", "Sequential",
-           "function_pass", "module_pass"]
+__all__ = [*RELAX, "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext", "RunCodegen",
+           "Sequential", "function_pass", "module_pass"]
 
 
 def RunCodegen(target_options=None, entry_functions=None):

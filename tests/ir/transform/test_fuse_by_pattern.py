@@ -10,6 +10,7 @@ from ingot.relax import transform as rt
 from ingot.relax.dpl import is_op, is_tuple_get_item, wildcard
 from ingot.script import ir as I
 from ingot.script import relax as R
+from ingot.script import tir as T
 
 MATMUL = is_op("relax.matmul")(wildcard(), wildcard())
 BIASED = is_op("relax.add")(MATMUL, wildcard())
@@ -176,6 +177,25 @@ def test_groups_of_symbolic_dimensions():
     assert calls(mod["main"]) == ["fused_relax_matmul", "nn.relu"]
     given = [np.ones((3, 4), "float32"), np.ones((4, 4), "float32")]
     np.testing.assert_allclose(evaluated(mod, *given), np.full((3, 4), 4.0))
+
+
+def test_groups_use_dimensions_that_their_arguments_do_not_tell():
+    @I.ir_module
+    class Spread:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
+            n, m = T.int64(), T.int64()
+            with R.dataflow():
+                rows = R.broadcast_to(x, (m, n))
+                out = R.exp(rows)
+                R.output(out)
+            return out
+
+    mod = rt.FuseOpsByPattern([("my.rows", is_op("relax.broadcast_to")(wildcard(), varg_default_wildcard=True))])(Spread)
+    assert calls(mod["main"]) == ["fused_relax_broadcast_to", "exp"]
+    verify(mod)
+    x = np.arange(3, dtype="float32")
+    np.testing.assert_allclose(evaluated(mod, x, np.zeros(2, "float32")), np.exp([x, x]), rtol=1e-5)
 
 
 # ------------------------------------------------------------ functions for generators

@@ -8,8 +8,8 @@ from .pattern_registry import get_patterns_with_prefix, register_patterns
 
 
 def _fits(context):
-    """Whether a BLAS has the product: of two tensors of one of its dtypes, the second a matrix of known size, and a bias
-    of its columns."""
+    """Whether a BLAS has the product: of two tensors of one of its dtypes, the second a matrix of known size, and a
+    bias of its columns."""
     found = context.annotated_expr
     x, w, root = (found[name].struct_info for name in ("x", "w", "root"))
     sizes = [getattr(d, "value", 0) for d in w.shape or ()]
