@@ -83,6 +83,35 @@ def test_a_generator_of_ones_own(tmp_path):
     assert subprocess.run([tmp_path / "net" / "example"], capture_output=True).returncode == 0
 
 
+def test_a_library_of_ones_own(tmp_path, monkeypatch):
+    """As CMSIS-NN would be called: functions of a header and of a library that the compiler finds."""
+    (tmp_path / "my_kernels.h").write_text("void my_relu(const float *x, float *y, int n);\n")
+    (tmp_path / "my_kernels.c").write_text("""#include "my_kernels.h"
+void my_relu(const float *x, float *y, int n)
+{
+    for (int i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
+""")
+    for command in ("cc -O2 -fPIC -c my_kernels.c", "ar rcs libmykernels.a my_kernels.o"):
+        subprocess.run(command.split(), cwd=tmp_path, check=True)
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    monkeypatch.setenv("LIBRARY_PATH", str(tmp_path))
+
+    @register_generator("mine")
+    def generate(func, symbol, options):
+        return External(symbol, f"""void {symbol}(const ingot_arg *args, int32_t n_args)
+{{
+    const ingot_tensor *x = args[0].value.tensor;
+    const int n = (int)(x->shape[0] * x->shape[1]);
+    my_relu((const float *)x->data, (float *)args[n_args - 1].value.tensor->data, n);
+}}""", headers=("my_kernels.h",), libraries=("mykernels",))
+
+    mod = rt.FuseOpsByPattern([("mine.relu", is_op("relax.nn.relu")(wildcard()))], annotate_codegen=True)(Layers)
+    x, w, b, v = arrays((3, 4), (4, 5), (5,), (6, 5))
+    got = evaluated(rt.RunCodegen()(mod), x, w, b, v)
+    np.testing.assert_allclose(got, np.maximum(x @ w + b, 0) @ v.T, rtol=1e-4, atol=1e-5)
+
+
 def test_a_generator_by_tvms_name():
     @tvm.register_func("relax.ext.mine")
     def generate(functions, options, names):
