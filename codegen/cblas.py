@@ -37,10 +37,10 @@ def cblas(func, symbol, options):
         lines += ["for (int i = 0; i < m; ++i) {", f"    for (int j = 0; j < {n}; ++j) {{",
                   f"        out0[(int64_t)i * {n} + j] = p{place[bias]}[j];", "    }", "}"]
     kind = "CblasTrans" if transposed else "CblasNoTrans"
-    one, beta = ("1", "1" if bias is not None else "0")
     suffix = ".0f" if ctype == "float" else ".0"
-    lines += ["if (m > 0) {", f"    {gemm}(CblasRowMajor, CblasNoTrans, {kind}, m, {n}, {k}, {one}{suffix}, p{x}, {k}, "
-              f"p{w}, {k if transposed else n},", f"        {beta}{suffix}, out0, {n});", "}"]
+    one, beta = f"1{suffix}", f"{int(bias is not None)}{suffix}"
+    lines += ["if (m > 0) {", f"    {gemm}(CblasRowMajor, CblasNoTrans, {kind}, m, {n}, {k}, {one}, p{x}, {k}, "
+              f"p{w}, {k if transposed else n},", f"        {beta}, out0, {n});", "}"]
     body = "".join(f"    {line}\n" for line in lines)
     return External(symbol, f"void {symbol}(const ingot_arg *args, int32_t n_args)\n{{\n{body}}}", ("cblas.h", ),
                     (options.get("library", "openblas"),))

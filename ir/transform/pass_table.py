@@ -67,9 +67,9 @@ from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
-from .merge_composites import merge_composite_functions
 from .match_signs import match_signs
 from .matrix_dots import matrix_dots
+from .merge_composites import merge_composite_functions
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type

@@ -173,6 +173,19 @@ def test_a_blas_computes_products_of_symbolic_rows(blas):
     np.testing.assert_allclose(evaluated(mod, x, w), x @ w, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [[1, 0], [-1, 0], None, [0, 1]])
+def test_weights_are_transposed_where_their_axes_are_swapped(axes):
+    x, w = (relax.Var(name, relax.TensorStructInfo((4, 4), "float32")) for name in "xw")
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.op.matmul(x, bb.emit(relax.op.permute_dims(w, axes))))
+        bb.emit_func_output(out)
+    mod = cblas.partition_for_cblas(bb.get())
+    source = rt.RunCodegen()(mod).attrs["external_mods"][0]["source"]
+    assert ("CblasNoTrans, CblasTrans" in source) == (axes != [0, 1])
+
+
 def test_products_that_a_blas_has_not_stay():
     @I.ir_module
     class Others:

@@ -11,6 +11,10 @@ def _fits(context):
     """Whether a BLAS has the product: of two tensors of one of its dtypes, the second a matrix of known size, and a
     bias of its columns."""
     found = context.annotated_expr
+    axes = found["turned"].attrs.get("axes") if "turned" in found else None
+    swaps = axes is None or [int(a) % 2 for a in axes] == [1, 0]
+    if not swaps or found["product"].attrs.get("b_layout", "KN") != "KN":
+        return False
     x, w, root = (found[name].struct_info for name in ("x", "w", "root"))
     sizes = [getattr(d, "value", 0) for d in w.shape or ()]
     if str(x.dtype) not in GEMM or not x.dtype == w.dtype == root.dtype or len(sizes) != 2 or not all(
@@ -26,9 +30,12 @@ def _fits(context):
 
 def _pattern(name, transposed, biased):
     x, w, bias = wildcard(), wildcard(), wildcard()
-    root = is_op("relax.matmul")(x, is_op("relax.permute_dims")(w) if transposed else w)
-    root = is_op("relax.add")(root, bias) if biased else root
-    return (f"cblas.{name}", root, {"x": x, "w": w, "root": root, **({"bias": bias} if biased else {})}, _fits)
+    turned = is_op("relax.permute_dims")(w)
+    product = is_op("relax.matmul")(x, turned if transposed else w)
+    root = is_op("relax.add")(product, bias) if biased else product
+    parts = {"x": x, "w": w, "product": product, "root": root, **({"turned": turned} if transposed else {}),
+             **({"bias": bias} if biased else {})}
+    return (f"cblas.{name}", root, parts, _fits)
 
 
 register_patterns([_pattern("matmul", False, False), _pattern("matmul_bias", False, True),
