@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import inspect
 
-from ...ir.expr import PrimExpr
+from ...ir.expr import PrimExpr, const as prim_const
 from ...ir.relax import op as relax_op
 from ...ir.relax.expr import PrimValue, RelaxString, RelaxTuple, ShapeExpr, call_dps_packed, call_pure_packed, call_tir
 from ...ir.relax.struct_info import ObjectStructInfo, TupleStructInfo
-from ...ir.expr import const as prim_const
 from .exporter import Exporter
 from .tensor import Tensor, builder, wrap_nested
 
@@ -38,8 +37,8 @@ def tensor_ir_op(func, name_hint, args, out):
     several."""
     tensors, scalars = _split(args, "tensor_ir_op")
     infos = _infos(out)
-    call = call_tir(builder().add_func(func, name_hint), tensors,
-                    infos if isinstance(out, (list, tuple)) else infos[0], tuple(scalars))
+    call = call_tir(builder().add_func(func, name_hint), tensors, infos if len(infos) > 1 else infos[0],
+                    tuple(scalars))
     return wrap_nested(call, name_hint)
 
 

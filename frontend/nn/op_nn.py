@@ -8,7 +8,7 @@ import numpy as np
 from ...ir.expr import FloatImm, IntImm
 from ...ir.relax import op as relax_op
 from ...ir.relax.expr import ShapeExpr, const
-from .tensor import Tensor, get_default_dtype, wrap_nested
+from .tensor import Tensor, builder, get_default_dtype, wrap_nested
 
 _call = relax_op.call
 
@@ -43,8 +43,11 @@ def conv3d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, data
 def conv1d_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1,
                      name="conv1d_transpose"):
     """x [N, C, W], weight [C, O / groups, K], bias [O]."""
-    return _conv("conv1d_transpose", x, weight, bias, "NCW", name, strides=stride, padding=padding,
-                 output_padding=output_padding, dilation=dilation, groups=groups)
+    stride, padding, output_padding, dilation = ((n,) if isinstance(n, int) else n
+                                                 for n in (stride, padding, output_padding, dilation))
+    return _conv("conv1d_transpose", x, weight, bias, "NCW", name, strides=stride,
+                 padding=padding * 2 if len(padding) == 1 else padding, output_padding=output_padding,
+                 dilation=dilation, groups=groups)
 
 
 def permute_dims(x, axes=None, name=None):
@@ -63,6 +66,16 @@ def astype(x, dtype, name="astype"):
 def gelu(x, approximate=None, name="gelu"):
     """approximate: "tanh", or the exact function."""
     return wrap_nested(_call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", x._expr), name)
+
+
+def softplus(x, beta=1.0, threshold=20.0, name="softplus"):
+    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold, where that is not as good as the same anyway."""
+    scaled = x._expr if beta == 1 else _call("multiply", x._expr, const(beta, x.dtype))
+    out = _call("nn.softplus", scaled)
+    out = out if beta == 1 else _call("divide", out, const(beta, x.dtype))
+    if threshold < 20:
+        out = _call("where", _call("greater", scaled, const(threshold, x.dtype)), x._expr, out)
+    return wrap_nested(out, name)
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, name="layer_norm"):
@@ -129,13 +142,13 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=N
 def get_timestep_embedding(x, embedding_dim, flip_sin_to_cos=False, downscale_freq_shift=1, scale=1, max_period=10000,
                            name="get_timestep_embedding"):
     """Sinusoidal embeddings [N, embedding_dim] of steps x [N], as diffusion models have them."""
-    half = embedding_dim // 2
+    half, steps = embedding_dim // 2, builder().emit(_call("astype", x._expr, "float32"))
     exponent = _call("multiply", const(-math.log(max_period), "float32"), _call("arange", 0, half, 1, "float32"))
     exponent = _call("divide", exponent, const(half - downscale_freq_shift, "float32"))
-    steps = _call("expand_dims", _call("astype", x._expr, "float32"), 1)
-    angles = _call("multiply", steps, _call("expand_dims", _call("exp", exponent), 0))
+    angles = _call("multiply", _call("expand_dims", steps, 1), _call("expand_dims", _call("exp", exponent), 0))
     if scale != 1:
         angles = _call("multiply", const(scale, "float32"), angles)
+    angles = builder().emit(angles)
     parts = [_call("sin", angles), _call("cos", angles)]
     found = _call("concat", parts[::-1] if flip_sin_to_cos else parts, axis=-1)
     if embedding_dim % 2:
@@ -163,4 +176,4 @@ def multinomial_from_uniform(prob, uniform_sample, sample_indices=None, dtype="i
 
 __all__ = ["astype", "conv1d", "conv1d_transpose", "conv2d", "conv3d", "empty", "full", "gelu",
            "get_timestep_embedding", "group_norm", "interpolate", "layer_norm", "multinomial_from_uniform",
-           "permute_dims", "scaled_dot_product_attention", "where"]
+           "permute_dims", "scaled_dot_product_attention", "softplus", "where"]

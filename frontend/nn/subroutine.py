@@ -51,14 +51,16 @@ def _function_of(module, forward, given, bb):
     """(the function of arguments `given` and then the parameters, whether it returns a Tensor)"""
     # Under the name of the function that calls it, which no function that it calls can take.
     inner, name = BlockBuilder(bb.get()), bb.current_func
-    arguments = [RelaxVar(n, _expr(a).struct_info) for n, a in given.items()]
     params = list(module.named_parameters())
     outside = [p._expr for _, p in params]
-    weights = [RelaxVar(n, p._expr.struct_info) for n, p in params]
+    infos = tuple(v.struct_info for v in (*map(_expr, given.values()), *outside))
+    infos = substitute(infos, {d: Dim(d.name, d.dtype) for d in free_vars(infos)})  # functions do not share dimensions
+    inputs = [RelaxVar(n, info) for n, info in zip((*given, *(n for n, _ in params)), infos)]
+    arguments, weights = inputs[:len(given)], inputs[len(given):]
     try:
         for (_, param), var in zip(params, weights):
             param._expr = var
-        with inner.function(name, [*arguments, *weights], private=True):
+        with inner.function(name, inputs, private=True):
             with inner.dataflow():
                 out = forward(module, *(Tensor(_expr=v) if isinstance(a, Tensor) else v
                                         for v, a in zip(arguments, given.values())))
@@ -70,9 +72,7 @@ def _function_of(module, forward, given, bb):
     for called, func in inner.get().functions.items():
         if called != name:
             bb.add_func(func, called)
-    func = inner.get()[name]
-    dims = free_vars([p.struct_info for p in func.params])
-    return substitute(func, {d: Dim(d.name, d.dtype) for d in dims}), isinstance(out, Tensor)
+    return inner.get()[name], isinstance(out, Tensor)
 
 
 __all__ = ["SubroutineMixin"]

@@ -66,8 +66,9 @@ class Tensor:
 
     @staticmethod
     def from_const(data):
-        """Of a numpy array or nested lists."""
-        return Tensor(_expr=const(data))
+        """Of a numpy array or nested lists; float64 becomes float32 and int64 int32, as with TVM's const."""
+        data = np.asarray(data)
+        return Tensor(_expr=const(data, {"float64": "float32", "int64": "int32"}.get(data.dtype.name)))
 
     @staticmethod
     def from_scalar(data, dtype):
