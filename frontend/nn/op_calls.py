@@ -4,7 +4,6 @@ from __future__ import annotations
 import inspect
 
 from ...ir.expr import PrimExpr, const as prim_const
-from ...ir.relax import op as relax_op
 from ...ir.relax.expr import PrimValue, RelaxString, RelaxTuple, ShapeExpr, call_dps_packed, call_pure_packed, call_tir
 from ...ir.relax.struct_info import ObjectStructInfo, TupleStructInfo
 from .exporter import Exporter
@@ -18,15 +17,6 @@ def tensor_expr_op(tensor_expr_func, name_hint, args, *, attrs=None):
                                          primfunc_attrs=attrs), name_hint)
 
 
-def _split(args, what):
-    """(tensors, scalars) of the arguments of a PrimFunc."""
-    args = args if isinstance(args, (list, tuple)) else [args]
-    for a in args:
-        if not isinstance(a, (Tensor, ShapeExpr, PrimExpr)):
-            raise TypeError(f"Unsupported type: {what} args expect Tensor or ShapeExpr or PrimExpr, but got {type(a)}")
-    return [a._expr for a in args if isinstance(a, Tensor)], [a for a in args if not isinstance(a, Tensor)]
-
-
 def _infos(out):
     """Struct info of placeholders."""
     return [t._expr.struct_info for t in (out if isinstance(out, (list, tuple)) else [out])]
@@ -35,18 +25,14 @@ def _infos(out):
 def tensor_ir_op(func, name_hint, args, out):
     """Call a PrimFunc. args: tensors, and scalars behind them; out: a Tensor.placeholder of what it writes, or
     several."""
-    tensors, scalars = _split(args, "tensor_ir_op")
-    infos = _infos(out)
-    call = call_tir(builder().add_func(func, name_hint), tensors, infos if len(infos) > 1 else infos[0],
-                    tuple(scalars))
-    return wrap_nested(call, name_hint)
-
-
-def tensor_ir_inplace_op(func, name_hint, args, inplace_indices, out):
-    """Call a PrimFunc that writes to arguments: inplace_indices says which, -1 what it allocates."""
-    tensors, scalars = _split(args, "tensor_ir_inplace_op")
-    call = relax_op.call("call_tir_inplace", builder().add_func(func, name_hint), tensors, inplace_indices,
-                         _infos(out), scalars or None)
+    args, infos = args if isinstance(args, (list, tuple)) else [args], _infos(out)
+    for a in args:
+        if not isinstance(a, (Tensor, ShapeExpr, PrimExpr)):
+            raise TypeError("Unsupported type: tensor_ir_op args expect Tensor or ShapeExpr or PrimExpr, but got "
+                            f"{type(a)}")
+    scalars = [v for a in args if not isinstance(a, Tensor) for v in getattr(a, "values", (a,))]
+    call = call_tir(builder().add_func(func, name_hint), [a._expr for a in args if isinstance(a, Tensor)],
+                    infos if len(infos) > 1 else infos[0], tuple(scalars))
     return wrap_nested(call, name_hint)
 
 
@@ -77,10 +63,10 @@ def debug_func(name, *args, _line_info=None):
     io = Exporter.current().io_effect
     if io is None:
         raise RuntimeError("Debugging is only supported when debug mode is on: export_tvm(..., debug=True)")
-    call = call_pure_packed("vm.builtin.invoke_debug_func", io.state, RelaxString(name),
+    call = call_pure_packed("vm.builtin.invoke_debug_func", io.effect, RelaxString(name),
                             RelaxString(_line_info or _caller()), *(_value(a, "float32") for a in args),
                             sinfo_args=ObjectStructInfo())
-    io.set_state([builder().emit(call, io.state.name)])
+    io.set_state([builder().emit(call, io.effect.name)])
 
 
 def print_(tensor):
@@ -94,4 +80,4 @@ def _caller():
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-__all__ = ["debug_func", "extern", "print_", "tensor_expr_op", "tensor_ir_inplace_op", "tensor_ir_op"]
+__all__ = ["debug_func", "extern", "print_", "tensor_expr_op", "tensor_ir_op"]

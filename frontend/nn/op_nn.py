@@ -69,7 +69,7 @@ def gelu(x, approximate=None, name="gelu"):
 
 
 def softplus(x, beta=1.0, threshold=20.0, name="softplus"):
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold, where that is not as good as the same anyway."""
+    """log(1 + exp(beta x)) / beta, and x where beta x > threshold; beyond 20 both are the same in float32."""
     scaled = x._expr if beta == 1 else _call("multiply", x._expr, const(beta, x.dtype))
     out = _call("nn.softplus", scaled)
     out = out if beta == 1 else _call("divide", out, const(beta, x.dtype))
@@ -135,7 +135,7 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=N
         size = [int(d * f) for d, f in zip(axes, factors)]
     method = "nearest_neighbor" if mode.startswith("nearest") else mode.removeprefix("bi")
     transformed = "asymmetric" if method == "nearest_neighbor" else "align_corners" if align_corners else "half_pixel"
-    return wrap_nested(_call("image.resize2d", x._expr, size, layout=data_layout, method=method,
+    return wrap_nested(_call("image.resize2d", x._expr, ShapeExpr(tuple(size)), layout=data_layout, method=method,
                              coordinate_transformation_mode=transformed), name)
 
 
