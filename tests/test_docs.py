@@ -117,6 +117,15 @@ def test_the_script_of_tvm(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "main.c").is_file()
 
 
+def test_the_module_of_tvm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = re.search(r"<!-- nn -->\n```python\n(.*?)```\n<!-- /nn -->", text_of("tvm.md"), re.DOTALL)[1]
+    names = {}
+    exec(compile(script, "tvm.md", "exec"), names)
+    np.testing.assert_allclose(names["y"].numpy().sum(1), np.ones(3), rtol=1e-5)
+    assert (tmp_path / "mlp" / "mlp.h").is_file()
+
+
 def test_the_tutorial_runs(tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
