@@ -16,7 +16,8 @@ class Exporter:
     _current = []
 
     def __init__(self, debug=False):
-        self.builder, self.io_effect = BlockBuilder(), IOEffect() if debug else None
+        self.builder = BlockBuilder(separator="")  # names are as TVM has them: matmul, matmul1
+        self.io_effect = IOEffect() if debug else None
 
     @staticmethod
     def current():

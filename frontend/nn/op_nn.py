@@ -47,7 +47,7 @@ def conv1d_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0
                                                  for n in (stride, padding, output_padding, dilation))
     return _conv("conv1d_transpose", x, weight, bias, "NCW", name, strides=stride,
                  padding=padding * 2 if len(padding) == 1 else padding, output_padding=output_padding,
-                 dilation=dilation, groups=groups)
+                 dilation=dilation, groups=groups, out_layout="NCW")
 
 
 def permute_dims(x, axes=None, name=None):
@@ -66,16 +66,6 @@ def astype(x, dtype, name="astype"):
 def gelu(x, approximate=None, name="gelu"):
     """approximate: "tanh", or the exact function."""
     return wrap_nested(_call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", x._expr), name)
-
-
-def softplus(x, beta=1.0, threshold=20.0, name="softplus"):
-    """log(1 + exp(beta x)) / beta, and x where beta x > threshold; beyond 20 both are the same in float32."""
-    scaled = x._expr if beta == 1 else _call("multiply", x._expr, const(beta, x.dtype))
-    out = _call("nn.softplus", scaled)
-    out = out if beta == 1 else _call("divide", out, const(beta, x.dtype))
-    if threshold < 20:
-        out = _call("where", _call("greater", scaled, const(threshold, x.dtype)), x._expr, out)
-    return wrap_nested(out, name)
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, name="layer_norm"):
@@ -176,4 +166,4 @@ def multinomial_from_uniform(prob, uniform_sample, sample_indices=None, dtype="i
 
 __all__ = ["astype", "conv1d", "conv1d_transpose", "conv2d", "conv3d", "empty", "full", "gelu",
            "get_timestep_embedding", "group_norm", "interpolate", "layer_norm", "multinomial_from_uniform",
-           "permute_dims", "scaled_dot_product_attention", "softplus", "where"]
+           "permute_dims", "scaled_dot_product_attention", "where"]

@@ -50,7 +50,7 @@ def _expr(value):
 def _function_of(module, forward, given, bb):
     """(the function of arguments `given` and then the parameters, whether it returns a Tensor)"""
     # Under the name of the function that calls it, which no function that it calls can take.
-    inner, name = BlockBuilder(bb.get()), bb.current_func
+    inner, name = BlockBuilder(bb.get(), separator=""), bb.current_func
     params = list(module.named_parameters())
     outside = [p._expr for _, p in params]
     infos = tuple(v.struct_info for v in (*map(_expr, given.values()), *outside))
