@@ -242,6 +242,37 @@ def test_packed_parameters_and_tuples():
     assert infos[1].startswith("R.Shape") and infos[0].startswith("R.Tuple")
 
 
+def test_methods_take_and_give_tuples():
+    class Pairs(nn.Module):
+        def forward(self, pairs):
+            (a, b), c = pairs
+            assert isinstance(pairs, list)
+            return [a + b, (b - c, c)]
+
+    t, arrays = spec.Tensor((3,), "float32"), [np.arange(3, dtype=np.float32) * k for k in (1, 2, 5)]
+    a, b, c = arrays
+    made = Pairs().jit({"forward": {"pairs": [(t, t), t]}}, out_format="numpy")
+    total, (less, same) = made["forward"]([(a, b), c])
+    for got, expected in ((total, a + b), (less, b - c), (same, c)):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_packed_parameters_run():
+    mod, params = MLP().export_tvm({"forward": {"x": X, "$": {"param_mode": "packed"}}})
+    w, x = values(params), RNG.random((2, 16), np.float32)
+    vm = relax.VirtualMachine(relax.build(mod, "c"), tvm.cpu())
+    np.testing.assert_allclose(vm["forward"](x, list(w.values())).numpy(), mlp(w, x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_compiled_networks_do_not_take_is_named():
+    class Sized(nn.Module):
+        def forward(self, x, n):
+            return op.reshape(x, (n, -1))
+
+    with pytest.raises(ValueError, match=r"parameter n of forward is R.Shape.*take tensors"):
+        Sized().jit({"forward": {"x": X, "n": int}}, out_format="numpy")
+
+
 def test_debug_functions_keep_their_order():
     class Loud(nn.Module):
         def forward(self, x):

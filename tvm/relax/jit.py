@@ -26,13 +26,26 @@ class JitModule:
             if len(args) != len(method.arg_names):
                 raise TypeError(f"Argument length mismatch. Expected {len(method.arg_names)} arguments, but got "
                                 f"{len(args)} arguments. The spec is: {method}")
-            return _each(self.wrap, self.vm[name](*map(np.asarray, args)))
+            return _wrapped(self.wrap, self.vm[name](*map(_arrays, args)))
         call.__name__ = name
         return call
 
 
-def _each(wrap, value):
-    return [_each(wrap, v) for v in value] if isinstance(value, list) else wrap(value.numpy())
+def _arrays(value):
+    """A tensor as an array; tuples and lists are those of methods."""
+    return [_arrays(v) for v in value] if isinstance(value, (list, tuple)) else np.asarray(value)
+
+
+def _wrapped(wrap, value):
+    return [_wrapped(wrap, v) for v in value] if isinstance(value, list) else wrap(value.numpy())
+
+
+def _torch():
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("jit gives torch tensors, and torch is not installed; out_format=\"numpy\" gives "
+                                  "arrays", name="torch") from error
 
 
 def jit(spec, mod, params, device, out_format):
@@ -45,7 +58,7 @@ def jit(spec, mod, params, device, out_format):
     if "_initialize_effect" in mod:
         raise ValueError("jit compiles modules without effects: leave out debug=True, and let caches be tensors that "
                          "methods take and return")
-    wrap = import_module("torch").from_numpy if out_format == "torch" else np.asarray
+    wrap = _torch().from_numpy if out_format == "torch" else np.asarray
     for name, method in zip(spec.method_names, spec.method_specs):
         if method.param_mode != "plain":
             raise ValueError(f'jit binds parameters, so that {name} needs param_mode "plain"')
