@@ -126,15 +126,16 @@ def test_the_module_of_tvm(tmp_path, monkeypatch):
     assert (tmp_path / "mlp" / "mlp.h").is_file()
 
 
-def test_the_tutorial_runs(tmp_path):
+@pytest.mark.parametrize("name", ["tutorial", "modules"])
+def test_the_notebooks_run(tmp_path, name):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     import nbformat
-    path = ROOT / "docs" / "tutorial.ipynb"
+    path = ROOT / "docs" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert all(cell.outputs for cell in notebook.cells if cell.cell_type == "code" and "print(" in cell.source), \
-        "the notebook is kept executed: jupyter execute --inplace docs/tutorial.ipynb"
+        f"the notebook is kept executed: jupyter execute --inplace docs/{name}.ipynb"
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "docs").mkdir()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
