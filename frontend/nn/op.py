@@ -1,7 +1,7 @@
 """The operators of modules, nn.op.*: relax.op's on nn.Tensors, each result bound to a variable named by `name`.
 
 Most are rows of one table: the function as it is called, and relax.op's that it calls. What takes a thought is in
-op_nn.py and op_calls.py.
+op_nn.py, op_calls.py and op_sampling.py.
 """
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from .op_calls import *  # noqa: F401,F403
 from .op_calls import __all__ as _calls
 from .op_nn import *  # noqa: F401,F403
 from .op_nn import __all__ as _nn
+from .op_sampling import *  # noqa: F401,F403
+from .op_sampling import __all__ as _sampling
 from .tensor import Tensor, wrap_nested
 
 _ROWS = """
@@ -99,4 +101,4 @@ def _function(row):
 
 _TABLE = {f.__name__: f for f in map(_function, _ROWS.strip().splitlines())}
 globals().update(_TABLE)
-__all__ = [*_calls, *_nn, *_TABLE]
+__all__ = [*_calls, *_nn, *_sampling, *_TABLE]

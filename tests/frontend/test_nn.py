@@ -202,6 +202,39 @@ def test_attention_and_timesteps():
                                rtol=1e-4, atol=1e-5)
 
 
+def counted(cumulative, top_p, top_k):
+    """The place of the last class that counts."""
+    place = 0
+    while place < len(cumulative) - 1 and cumulative[place] < top_p and place + 1 < top_k:
+        place += 1
+    return place
+
+
+def test_sampling():
+    class Sample(nn.Module):
+        def forward(self, prob, top_p, top_k, uniform):
+            order, found = op.argsort(prob, descending=True), op.sort(prob, descending=True)
+            return (op.sample_top_p_top_k_from_sorted_prob(found, order, top_p, top_k, uniform),
+                    op.renormalize_top_p_top_k_prob(prob, found, top_p, top_k),
+                    op.multinomial_from_uniform(prob, uniform))
+
+    prob = np.array([[0.1, 0.5, 0.05, 0.35], [0.4, 0.3, 0.2, 0.1], [0.25, 0.15, 0.5, 0.1]], np.float32)
+    top_p, top_k = np.array([[0.7], [2], [0.3]], np.float32), np.array([[4], [3], [9]], np.int32)
+    uniform = np.array([[0.62], [0.85], [0.0]], np.float32)
+    column = spec.Tensor((3, 1), "float32")
+    picked, renormalized, drawn = run(Sample(), {"prob": spec.Tensor((3, 4), "float32"), "top_p": column, "top_k":
+                                                 spec.Tensor((3, 1), "int32"), "uniform": column},
+                                      [prob, top_p, top_k, uniform])
+    for row in range(3):
+        order = np.argsort(-prob[row])
+        cumulative = prob[row][order].cumsum()
+        last = counted(cumulative, top_p[row, 0], top_k[row, 0])
+        assert picked[row, 0] == order[np.argmax(uniform[row, 0] < cumulative / cumulative[last])]
+        kept = np.where(prob[row] >= prob[row][order][last], prob[row], 0)
+        np.testing.assert_allclose(renormalized[row], kept / kept.sum(), rtol=1e-5)
+        assert drawn[row, 0] == np.argmax(uniform[row, 0] < prob[row].cumsum())
+
+
 def test_operators_of_ones_own():
     class Own(nn.Module):
         def forward(self, x):
