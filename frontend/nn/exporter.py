@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...ir.expr import Var as Dim
+from ...ir.node import collect
 from ...ir.relax import BlockBuilder
 from ...ir.relax.expr import RelaxTuple, RelaxVar, TupleGetItem
 from ...ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TupleStructInfo
@@ -27,7 +28,7 @@ class Exporter:
         return Exporter._current[-1]
 
     def build(self, spec):
-        """(IRModule, [(name, Parameter)]) of a ModuleSpec."""
+        """(IRModule, [(name, Parameter)]) of a ModuleSpec. ValueError where a method uses what its mode leaves out."""
         effects = [("", self.io_effect)] if self.io_effect else []
         effects += spec.module.find(Effect)
         params = list(spec.module.find(Parameter))
@@ -73,13 +74,23 @@ class Exporter:
                     result = RelaxTuple((result, RelaxTuple(tuple(after))))
                 result = bb.emit_output(result)
             bb.emit_func_output(result)
+        self._check(name, groups)
+
+    def _check(self, name, groups):
+        """ValueError where the function uses what it does not take."""
+        used = {id(v) for v in collect(self.builder.get()[name], RelaxVar)}
+        for group in groups:
+            left = [v.name for v in group.variables if group.mode == "none" and id(v) in used]
+            if left:
+                raise ValueError(f"{name} uses {left[0]}, which its spec leaves out: {group.what[:-1]}_mode must be "
+                                 '"plain" or "packed"')
 
 
 class _Group:
     """Effects or parameters as a function takes them: `inputs` of their `variables`."""
 
     def __init__(self, what, mode, variables):
-        self.mode, self.variables = mode, variables
+        self.what, self.mode, self.variables = what, mode, variables
         packed = RelaxVar(f"packed_{what}", TupleStructInfo(tuple(v.struct_info for v in variables)))
         self.inputs = {"plain": variables, "packed": [packed], "none": []}[mode]
 

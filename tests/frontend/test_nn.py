@@ -327,6 +327,8 @@ def test_debug_functions_keep_their_order():
     ({}, TypeError, "the spec of forward lacks argument x"),
     ({"x": "float32"}, TypeError, "Invalid spec for argument x"),
     ({"x": X, "$": {"param_mode": "some"}}, ValueError, "Invalid param_mode: some"),
+    ({"x": X, "$": {"param_mode": "none"}}, ValueError,
+     "forward uses fc1.weight, which its spec leaves out: param_mode"),
     ({"x": spec.Tensor((1.5, 16), "float32")}, TypeError, "Invalid shape"),
 ])
 def test_specs_that_do_not_fit_are_refused(given, error, words):

@@ -20,8 +20,8 @@ from .transform import BindParams
 
 
 class Executable:
-    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: {its name: ([struct info of
-    a parameter], of the result)}."""
+    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: {its name: ([struct info
+    of a parameter], of the result)}."""
 
     def __init__(self, libraries, infos):
         self.libraries, self.infos = libraries, infos
