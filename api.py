@@ -25,6 +25,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .ir.transform.flat_tuples import flatten_tuples
 from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
@@ -137,12 +138,13 @@ def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
 
 
 def _with_main(mod):
-    """The module, whose only graph function is "main": nn.Module.export_tvm names functions by methods."""
+    """The module, whose only graph function is "main" (nn.Module.export_tvm names functions by methods), and takes and
+    gives tensors where it took tuples, and gave tuples in tuples."""
     graphs = [name for name, f in mod.functions.items() if isinstance(f, Function)]
-    if "main" in mod or len(graphs) != 1:
-        return mod
-    main = mod[graphs[0]].without_attr("global_symbol")
-    return mod.with_functions({"main": main, **{n: f for n, f in mod.functions.items() if n != graphs[0]}})
+    if "main" not in mod and len(graphs) == 1:
+        main = mod[graphs[0]].without_attr("global_symbol")
+        mod = mod.with_functions({"main": main, **{n: f for n, f in mod.functions.items() if n != graphs[0]}})
+    return mod.with_function("main", flatten_tuples(mod["main"])) if "main" in graphs or len(graphs) == 1 else mod
 
 
 def _source_hash(model):

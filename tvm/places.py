@@ -13,8 +13,9 @@ tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".s
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.frontend": "frontend", "relax.transform.transform": "tvm.relax.transform",
-    "relax.vm_build": "tvm.relax.vm", "script.parser": "script", "te": "ir.te", "tir": "ir.tir",
+    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.frontend": "frontend",
+    "relax.transform.transform": "tvm.relax.transform", "relax.vm_build": "tvm.relax.vm",
+    "script.parser": "script", "te": "ir.te", "tir": "ir.tir",
     "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi.utils": "ir.topi.utils", "transform": "ir.transform",
 }

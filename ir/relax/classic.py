@@ -403,7 +403,8 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"expand_dims": _axes, "squeeze": _axes, "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
+_ADAPT = {"expand_dims": _axes, "squeeze": _axes,
+          "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
           "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
