@@ -20,10 +20,12 @@ from .codegen.recorded import Record, as_text, kernel_hash
 from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
+from .ir.relax.expr import Function
 from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .ir.transform.flat_tuples import flatten_tuples
 from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
@@ -50,8 +52,9 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
             ram_limit=None, flash_limit=None, memory=None, weight_groups=1):
     """A network as a callable library.
 
-    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main". A PrimFunc, and a
-    module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is returned.
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main", or with only one.
+    A PrimFunc, and a module of such alone, is a program of one's own: what tvm.build(model, target) makes of it is
+    returned.
     target: a row of ingot.Target, of which ingot.Target.names() has all: "host", "x86-64-v4", "cortex-m4f", "c",
     "cuda-sm_80", "opencl". "x86-64-v3+x86-64-v4": code for each, of which the exported C takes the best that the
     processor runs, as does the library.
@@ -129,9 +132,19 @@ def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
         if dims or bounds or aliases or shapes:
             raise ValueError("dims, bounds, aliases and shapes are of what ONNX models name; an IRModule is compiled "
                              "as it stands")
-        return model
+        return _with_main(model)
     mod = from_onnx(model, dims=dims, name=name, bounds=bounds, shapes=shapes)
     return alias_outputs(mod, aliases) if aliases else mod
+
+
+def _with_main(mod):
+    """The module, whose only graph function is "main" (nn.Module.export_tvm names functions by methods), and takes and
+    gives tensors where it took tuples, and gave tuples in tuples."""
+    graphs = [name for name, f in mod.functions.items() if isinstance(f, Function)]
+    if "main" not in mod and len(graphs) == 1:
+        main = mod[graphs[0]].without_attr("global_symbol")
+        mod = mod.with_functions({"main": main, **{n: f for n, f in mod.functions.items() if n != graphs[0]}})
+    return mod.with_function("main", flatten_tuples(mod["main"])) if "main" in graphs or len(graphs) == 1 else mod
 
 
 def _source_hash(model):

@@ -117,15 +117,25 @@ def test_the_script_of_tvm(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "main.c").is_file()
 
 
-def test_the_tutorial_runs(tmp_path):
+def test_the_module_of_tvm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = re.search(r"<!-- nn -->\n```python\n(.*?)```\n<!-- /nn -->", text_of("tvm.md"), re.DOTALL)[1]
+    names = {}
+    exec(compile(script, "tvm.md", "exec"), names)
+    np.testing.assert_allclose(names["y"].numpy().sum(1), np.ones(3), rtol=1e-5)
+    assert (tmp_path / "mlp" / "mlp.h").is_file()
+
+
+@pytest.mark.parametrize("name", ["tutorial", "modules"])
+def test_the_notebooks_run(tmp_path, name):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     import nbformat
-    path = ROOT / "docs" / "tutorial.ipynb"
+    path = ROOT / "docs" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert all(cell.outputs for cell in notebook.cells if cell.cell_type == "code" and "print(" in cell.source), \
-        "the notebook is kept executed: jupyter execute --inplace docs/tutorial.ipynb"
+        f"the notebook is kept executed: jupyter execute --inplace docs/{name}.ipynb"
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "docs").mkdir()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -71,8 +71,9 @@ class BlockBuilder:
 
     _current = []  # builders inside `with bb.function(...)`, innermost last
 
-    def __init__(self, mod=None):
-        self._mod = mod or IRModule()
+    def __init__(self, mod=None, separator="_"):
+        """mod: the module to begin with. separator: between a name and its number, where the name is taken."""
+        self._mod, self._separator = mod or IRModule(), separator
         self._names, self._output, self.current_func = Names(), None, None
         self._blocks, self._bindings, self._in_dataflow = [], [], False
         self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
@@ -180,9 +181,9 @@ class BlockBuilder:
 
     # ------------------------------------------------------------ bindings
 
-    def unique_name(self, hint, separator="_"):
+    def unique_name(self, hint, separator=None):
         """`hint`, or hint_1, hint_2 ... when taken."""
-        return unique_name(hint, self._names, separator)
+        return unique_name(hint, self._names, self._separator if separator is None else separator)
 
     get_unique_name = unique_name
 

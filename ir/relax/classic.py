@@ -360,6 +360,12 @@ def _concat(ops, args, attrs):
     return args, attrs
 
 
+def _axes(ops, args, attrs):
+    """An axis is a list of one."""
+    axis = attrs.get("axis")
+    return args, {**attrs, "axis": (axis,)} if isinstance(axis, int) else attrs
+
+
 def _scatter(ops, args, attrs):
     """TVM writes "update" where nothing is added."""
     if attrs.get("reduction") in ("update", "updates"):
@@ -397,7 +403,8 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
+_ADAPT = {"expand_dims": _axes, "squeeze": _axes,
+          "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
           "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}

@@ -61,6 +61,14 @@ def nll_loss(ops, predictions, targets, weights=None, reduction="mean", ignore_i
     return ops("divide", total, ops("sum", weight)) if reduction == "mean" else total
 
 
+def softplus(ops, data, beta=1.0, threshold=20.0):
+    """log(1 + exp(beta x)) / beta, and x where beta x > threshold, from 20 on the same in float32."""
+    scaled = data if beta == 1 else ops("multiply", data, beta)
+    out = ops.core("nn.softplus", scaled)
+    out = out if beta == 1 else ops("divide", out, beta)
+    return out if threshold >= 20 else ops("where", ops("greater", scaled, threshold), data, out)
+
+
 # ---------------------------------------------------------------- layouts
 
 def _order(source, target, what):
@@ -251,7 +259,7 @@ def attention(ops, query, key, value, bias=None, scale=None, causal_mask=None, w
 attention.over = True
 NN = {
     "nn.dropout": dropout, "nn.cross_entropy_with_logits": cross_entropy_with_logits, "nn.nll_loss": nll_loss,
-    "nn.attention": attention,
+    "nn.attention": attention, "nn.softplus": softplus,
     **{f"nn.conv{n}d": conv(n) for n in (1, 2, 3)},
     **{f"nn.conv{n}d_transpose": conv(n, True) for n in (1, 2)},
     **{f"nn.{kind}_pool{n}d": pool(n, kind) for kind in ("max", "avg") for n in (1, 2, 3)},

@@ -169,7 +169,7 @@ class GraphNamespace(Namespace):
         operands, attrs = self.bound(name, args, kwargs)
         names = self.operands_of(name)
         given = [n for n, o in zip(names, operands) if o is not None]
-        attrs = {k: plain(v) for k, v in attrs.items()}
+        attrs = {k: None if k == "out_dtype" and v in ("", "void") else plain(v) for k, v in attrs.items()}
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]

@@ -40,7 +40,7 @@ _OWN = {
     "nn.rms_norm": "data weight axes epsilon",
     "nn.attention": "query key value bias heads head_size offsets scale lanes",
     "image.resize2d": "data size roi layout method coordinate_transformation_mode rounding_method cubic_alpha "
-                      "cubic_exclude extrapolation_value shape?",
+                      "cubic_exclude extrapolation_value out_dtype shape?",
     "matmul": "x1 x2 out_dtype x3? x4?", "take": "x indices axis mode", "where": "condition x1 x2",
     "gather_elements": "data indices axis", "concat": "tensors axis", "split": "x indices_or_sections axis",
     "strided_slice": "x axes begin end strides assume_inbound", "one_hot": "indices on_value off_value depth axis",

@@ -201,8 +201,11 @@ class RelaxParser(Evaluator):
         last = node.body[-1]
         names = last.value.args if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else []
         self._close_block()
-        self.outputs = {n.id for n in names if isinstance(n, ast.Name)}
-        for s in node.body:
+        outputs = {n.id for n in names if isinstance(n, ast.Name)}
+        assigned = [{n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                    for s in node.body]
+        for n, s in enumerate(node.body):  # of several values that one name takes only the last is visible outside
+            self.outputs = outputs.difference(*assigned[n + 1:])
             self.statement(s)
         if not isinstance(last, ast.Expr) or not isinstance(self.eval(last.value), OutputSpec):
             self.fail(last, "a dataflow block ends with R.output(names), which lists what is visible outside it")

@@ -11,6 +11,7 @@ from ..op import InferError
 from ..relax.block_builder import call_op
 from ..relax.expr import PrimValue, RelaxVar, ShapeExpr, TensorStructInfo
 from ..relax.ops.common import Number
+from ..relax.struct_info import as_dims
 from ..te import Tensor
 from ..tir.function import PrimFunc
 
@@ -81,7 +82,7 @@ def _graph_argument(operator, n, a):
     if isinstance(a, TENSORS):
         return RelaxVar(getattr(a, "name", f"x{n}"), TensorStructInfo(a.shape, a.dtype))
     if isinstance(a, (tuple, list)):
-        return ShapeExpr(tuple(a))
+        return ShapeExpr(as_dims(a))  # te's dimensions may be int32
     if isinstance(a, (int, float, PrimExpr)):
         return PrimValue(a)
     raise InferError(f"{operator}: argument {n} is a {type(a).__name__}, it must be a te.Tensor")

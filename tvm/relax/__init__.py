@@ -3,6 +3,7 @@ from importlib import import_module as _import_module
 
 from ...ir import relax as _relax
 from ...ir.relax import *  # noqa: F401,F403
+from ...ir.upper import provides as _provides
 from . import analysis, expr_functor  # noqa: F401
 from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
@@ -36,6 +37,9 @@ class ShapeType(metaclass=_Types):
         return _relax.ShapeStructInfo(None, ndim)
 
 
+# What frontend/nn, which is below the runtime, has its modules compiled by, and holds its parameters in.
+_provides("nn_jit")(lambda *args: _import_module(".jit", __name__).jit(*args))
+_provides("as_ndarray")(lambda data: _import_module("...runtime.ndarray", __name__).array(data))
 DynTensorType = TensorType
 ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInfo, _relax.FuncStructInfo
 
@@ -45,6 +49,8 @@ def __getattr__(name):
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
+    if name == "frontend":
+        return _import_module("...frontend", __name__)
     if name in _BUILT:
         return getattr(_import_module(".vm", __name__), name)
     return getattr(_relax, name)

@@ -8,9 +8,10 @@ from ...codegen.compile import Options, compile_module
 from ...codegen.target import Target
 from ...ir.module import IRModule
 from ...ir.relax.control import body_names
-from ...ir.relax.expr import Function, TupleStructInfo
+from ...ir.relax.expr import Function, ObjectStructInfo, ShapeStructInfo, TupleStructInfo
 from ...ir.transform.fuse_tir import PRIMITIVE
 from ...ir.transform.inline_functions import inline_calls
+from ...ir.transform.flat_tuples import flatten_tuples
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
 from ...runtime.library import CompiledLibrary
@@ -19,7 +20,8 @@ from .transform import BindParams
 
 
 class Executable:
-    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: what each returns."""
+    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: {its name: ([struct info
+    of a parameter], of the result)}."""
 
     def __init__(self, libraries, infos):
         self.libraries, self.infos = libraries, infos
@@ -54,13 +56,25 @@ def build(mod, target=None, params=None, **_):
         mod = BindParams("main", params)(mod)
     options = Options.check(target=target or Target.current() or "host")
     others = {n: f for n, f in mod.functions.items() if n not in graphs}
-    libraries = {n: CompiledLibrary(compile_module(mod.with_functions({"main": inline_calls(mod, n), **others}),
-                                                   options)) for n in graphs}
-    return Executable(libraries, {n: f.ret_struct_info for n, f in graphs.items()})
+    libraries = {n: CompiledLibrary(compile_module(mod.with_functions({"main": _main(mod, n), **others}), options))
+                 for n in graphs}
+    return Executable(libraries, {n: ([p.struct_info for p in f.params], f.ret_struct_info)
+                                  for n, f in graphs.items()})
+
+
+def _main(mod, name):
+    """Function `name` as a network: of tensors, calling no other graph function. ValueError where it takes others."""
+    func = flatten_tuples(inline_calls(mod, name))
+    for p in func.params:
+        if type(p.struct_info) in (ObjectStructInfo, ShapeStructInfo):
+            raise ValueError(f"parameter {p.name} of {name} is {p.struct_info}; compiled networks take tensors, from "
+                             "whose shapes they have symbolic dimensions")
+    return func
 
 
 class VirtualMachine:
-    """vm["main"](a, b): calls a graph function of an Executable with NDArrays or arrays; an NDArray, or a list."""
+    """vm["main"](a, b): calls a graph function of an Executable with NDArrays or arrays (tuples of them where it
+    takes tuples); an NDArray, or a list."""
 
     def __init__(self, rt_mod, device=None, memory_cfg=None, profile=False):
         for d in device if isinstance(device, (list, tuple)) else (device or cpu(),):
@@ -72,10 +86,10 @@ class VirtualMachine:
 
     def __getitem__(self, name):
         """The function `name`. Raises AttributeError, which names those there are."""
-        library, info = self.executable[name], self.executable.infos[name]
+        library, (given, info) = self.executable[name], self.executable.infos[name]
 
         def call(*args):
-            outputs = library(*(a.numpy() if isinstance(a, NDArray) else a for a in args))
+            outputs = library(*_flat(given, args))
             found = iter(outputs if isinstance(outputs, tuple) else (outputs,))
             return _shaped(info, found)
         return call
@@ -100,6 +114,18 @@ class _Prepared:
 
     def prepare(self, args):
         return lambda: self.function(*args), args
+
+
+def _flat(infos, args):
+    """The arrays of arguments, in order: where `infos` has tuples, those of their fields."""
+    if len(infos) != len(args):
+        yield from args  # too few or too many, which the network names
+        return
+    for info, a in zip(infos, args):
+        if isinstance(info, TupleStructInfo):
+            yield from _flat(info.fields, a)
+        else:
+            yield a.numpy() if isinstance(a, NDArray) else a
 
 
 def _shaped(info, arrays):

@@ -127,6 +127,12 @@ def test_blocks_alternate_with_dataflow():
     assert structural_equal(from_source(str(func)), func)
 
 
+def test_of_values_of_one_name_a_dataflow_block_gives_the_last():
+    func = graph("with R.dataflow():", "    b = R.exp(y)", "    b = R.abs(b)", "    R.output(b)", "return b")
+    first, last = (b.var for b in func.bindings)
+    assert isinstance(first, DataflowVar) and isinstance(last, RelaxVar) and func.outputs == [last]
+
+
 def test_match_cast_defines_dimensions():
     func = graph("m = T.int64()", 'z = R.match_cast(x, R.Tensor((1, m), "float32"))', "return z")
     (binding,) = func.bindings
