@@ -153,7 +153,7 @@ class Binding:
             self._check("set_weights", self._net[0], self._pointer(self._weights), self.info.weights_bytes)
 
     def _read(self, user, offset, to, count):
-        """An ingot_read of ingot.h."""
+        """An ingot_reader of ingot.h."""
         if to != self._ffi.NULL:
             self._ffi.memmove(to, self._ffi.from_buffer(self._weights[offset:offset + count]), count)
         return 0

@@ -109,7 +109,7 @@ typedef struct ingot_model_info {
 /* What a network reads its weights by that was cast with --weights stream: begins to read bytes bytes of
  * NAME_weights.bin, from byte offset on, into to, and may return before they are there; with to NULL, waits until all
  * are there that it began to read. Returns 0, or another number where that fails, by which the run ends. */
-typedef int (*ingot_read)(void *user, uint64_t offset, void *to, size_t bytes);
+typedef int (*ingot_reader)(void *user, uint64_t offset, void *to, size_t bytes);
 
 /* ---- profiling --------------------------------------------------------------------------------------------- */
 

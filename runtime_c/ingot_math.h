@@ -195,7 +195,7 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED_SUM(n, least) /* __ssat of gcc's header is a macro that warns */                                   \
+#define INGOT_SATURATED_SUM(n, least) /* __ssat of gcc's header is a macro that warns */                               \
     ((least) < 0 ? (int32_t)__builtin_arm_ssat(n, 8) : (int32_t)__builtin_arm_usat(n, 8))
 #define INGOT_SATURATED(n, zero, least, most) INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), least)
 #else

@@ -49,7 +49,7 @@ struct [[ name ]] {
     unsigned char *[[ m.name ]];
 [% endfor %]
 [% if weights == "stream" %]
-    ingot_read read;              /* reads weights, with its user's pointer */
+    ingot_reader read;              /* reads weights, with its user's pointer */
     void *reader;
 [% endif %]
     unsigned char *scratch;       /* after them, memory of each thread's own */
@@ -161,7 +161,7 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
 [% endif %]
 [% if weights == "stream" %]
 
-ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user)
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_reader read, void *user)
 {
     if (net == NULL || read == NULL) return INGOT_ERR_NULL;
     if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;

@@ -109,7 +109,7 @@ INGOT_ABI, sizeof(ingot_model_info));
 
 /* Read weights by `read`, to which `user` is passed: each call's into the arena, while the call before it computes.
  * Returns INGOT_OK, INGOT_ERR_NULL or INGOT_ERR_STATE. */
-ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_read read, void *user);
+ingot_status [[ name ]]_set_reader([[ name ]] *net, ingot_reader read, void *user);
 [% endif %]
 [% if weights == "file" %]
 

@@ -11,6 +11,7 @@ from ingot.codegen.c_function import print_function
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS
+from ingot.ir.tir.intrinsics import ROUNDS, TAPS
 from ingot.ir.tir.stmt import BufferStore, for_
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -20,7 +21,8 @@ DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint6
 
 
 def functions():
-    for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values() if not row.vector):
+    for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values()
+                        if not row.vector and row.name not in (*TAPS, *ROUNDS.values())):  # of kernels of bytes
         for dtype in DTYPES:
             x, y = (tir.decl_buffer((ROWS,), dtype, n) for n in "xy")
             call = tir.intrinsic(name, *((x[I], y[I])[:arity] if arity < 3 else (x[I], *FIELD)))

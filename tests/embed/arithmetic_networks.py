@@ -75,4 +75,4 @@ def image(channels, size, kind="normal"):
 
 
 def kernels_of(library):
-    return "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+    return "".join(text for name, text in library.model.files().items() if "_kernels_" in name)

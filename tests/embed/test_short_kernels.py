@@ -41,7 +41,7 @@ def given(mod):
 
 
 def kernels_of(library):
-    return "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+    return "".join(text for name, text in library.model.files().items() if "_kernels_" in name)
 
 
 CASES = pytest.mark.parametrize("options", [

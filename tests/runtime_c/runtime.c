@@ -24,7 +24,7 @@ DIVISIONS(int64_t, i64, INT64_MIN)
 int main(void)
 {
     INGOT_ALIGNED(64) static char arena[128];
-    for (int code = 1; code >= -12; --code) printf("status %d %s\n", code, ingot_status_str((ingot_status)code));
+    for (int code = 1; code >= -13; --code) printf("status %d %s\n", code, ingot_status_str((ingot_status)code));
     for (int code = -1; code <= 24; ++code)
         printf("dtype %d %s %d\n", code, ingot_dtype_str((ingot_dtype)code), (int)ingot_dtype_bytes((ingot_dtype)code));
     printf("arena ok %d\n", ingot_check_arena(arena, 128, 128, 64));

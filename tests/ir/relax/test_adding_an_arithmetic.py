@@ -60,7 +60,7 @@ def test_its_c(row, target):
                             b_layout="operands", n_size=40))
         bb.emit_func_output(bb.emit(call_op("nn.relu", y)))
     with ingot.compile(bb.get(), target=target, threads="none") as library:
-        kernels = "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+        kernels = "".join(text for name, text in library.model.files().items() if "_kernels_" in name)
         (found,) = library.run({"x": x}).values()
     assert "accuracy: int8: |y - y*| <= K max|x| max|w| / 126" in kernels
     assert target == "c" or re.search(r"int8_rows\[.*\]\s+= \(int8_t\)ingot_f32_to_i32", kernels)

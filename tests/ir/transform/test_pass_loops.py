@@ -486,6 +486,6 @@ def test_the_signature_is_kept_by_make_packed_api():
 
 def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
     names = [p.name for p in TIR_PASSES]
-    assert names[-6:] == ["NarrowDataType", "LowerIntrin", "Accumulate", "HoistIndex", "CommonSubexprElimTIR",
+    assert names[-5:] == ["LowerIntrin", "Accumulate", "HoistIndex", "CommonSubexprElimTIR",
                           "VerifyHints"]
     assert names.index("FlattenBuffer") < names.index("LoopPartition") < names.index("VectorizeLoop")
