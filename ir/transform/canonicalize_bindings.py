@@ -92,7 +92,7 @@ class _Canonicalize(Mutator):
         return constant
 
     def visit_SeqExpr(self, seq):
-        used = _used_outside(seq)
+        used = used_outside(seq)
         blocks = [self._block(block, used.get(id(block), ())) for block in seq.blocks]
         blocks = tuple(b for b in blocks if b.bindings)
         body = self._value(seq.body)
@@ -159,7 +159,7 @@ class _Canonicalize(Mutator):
         return value if isinstance(value, RelaxTuple) else self.tuples.get(id(value))
 
 
-def _used_outside(seq):
+def used_outside(seq):
     """{id(block): ids of its variables that other blocks or the result use}."""
     users = [(id(block), {id(v) for b in block.bindings for v in collect(b.value, (RelaxVar, DataflowVar))})
              for block in seq.blocks]
@@ -171,4 +171,4 @@ def _used_outside(seq):
     return found
 
 
-__all__ = ["canonicalize_bindings", "with_dims"]
+__all__ = ["canonicalize_bindings", "used_outside", "with_dims"]

@@ -20,6 +20,7 @@ from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
+from .dataflow_blocks import convert_to_dataflow, to_non_dataflow
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
 from .dot_rows import dot_rows
@@ -71,6 +72,7 @@ from .matrix_dots import matrix_dots
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
+from .normal_form import normalize
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
 from .overwrites import find_overwrites
@@ -91,6 +93,7 @@ from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .split_sums import split_sums
+from .symbols import attach_global_symbol, normalize_global_var
 from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
@@ -324,6 +327,11 @@ def _functions(function, settings):
 
 
 RELAX = _rows(
+    ("Normalize", _module, normalize),
+    ("NormalizeGlobalVar", _module, normalize_global_var),
+    ("AttachGlobalSymbol", _module, attach_global_symbol),
+    ("ToNonDataflow", _functions, to_non_dataflow),
+    ("ConvertToDataflow", _module, convert_to_dataflow),
     ("BindParams", _module, bind_params),
     ("InOperators", _graph, in_operators),
     ("CanonicalizeBindings", _functions, canonicalize_bindings),
