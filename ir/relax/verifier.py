@@ -64,8 +64,8 @@ def verify(mod, wider=False):
 
 def _dims(infos):
     """The symbolic dimensions in struct infos."""
-    return free_vars([getattr(info, name) or () for info in infos for name in ("shape", "values", "fields")
-                      if hasattr(info, name)])
+    parts = [getattr(info, name, None) for info in infos for name in ("shape", "values", "value", "fields")]
+    return free_vars([p for p in parts if p is not None])
 
 
 def new_dims(info):

@@ -156,6 +156,7 @@ class _Canonicalize(Mutator):
         return value
 
     def _tuple(self, value):
+        value = self._value(value) if isinstance(value, TupleGetItem) else value
         return value if isinstance(value, RelaxTuple) else self.tuples.get(id(value))
 
 

@@ -13,7 +13,7 @@ from ..relax.expr import Function
 from .accumulate import accumulate
 from .alias import update_in_place
 from .alignments import state_alignments
-from .bind_params import bind_params
+from .bind_params import bind_params, bind_symbolic_vars
 from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
@@ -21,6 +21,7 @@ from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .dataflow_blocks import convert_to_dataflow, to_non_dataflow
+from .dataflow_reshape import rewrite_dataflow_reshape
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
 from .dot_rows import dot_rows
@@ -68,7 +69,10 @@ from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_matc
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .match_signs import match_signs
+from .matmul_rules import (adjust_matmul_order, expand_matmul_of_sum, reorder_permute_dims_after_concat,
+                           reorder_take_after_matmul)
 from .matrix_dots import matrix_dots
+from .model_params import bundle_model_params
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -83,6 +87,8 @@ from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .private_signatures import expand_tuple_arguments, remove_unused_outputs, remove_unused_parameters
+from .purity import remove_purity_checking
 from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
@@ -332,7 +338,18 @@ RELAX = _rows(
     ("AttachGlobalSymbol", _module, attach_global_symbol),
     ("ToNonDataflow", _functions, to_non_dataflow),
     ("ConvertToDataflow", _module, convert_to_dataflow),
+    ("RemovePurityChecking", _module, remove_purity_checking),
+    ("RewriteDataflowReshape", _module, rewrite_dataflow_reshape),
+    ("BundleModelParams", _module, bundle_model_params),
+    ("RemoveUnusedParameters", _module, remove_unused_parameters),
+    ("RemoveUnusedOutputs", _module, remove_unused_outputs),
+    ("ExpandTupleArguments", _module, expand_tuple_arguments),
+    ("AdjustMatmulOrder", _functions, adjust_matmul_order),
+    ("ExpandMatmulOfSum", _functions, expand_matmul_of_sum),
+    ("ReorderPermuteDimsAfterConcat", _functions, reorder_permute_dims_after_concat),
+    ("ReorderTakeAfterMatmul", _functions, reorder_take_after_matmul),
     ("BindParams", _module, bind_params),
+    ("BindSymbolicVars", _module, bind_symbolic_vars),
     ("InOperators", _graph, in_operators),
     ("CanonicalizeBindings", _functions, canonicalize_bindings),
     ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),

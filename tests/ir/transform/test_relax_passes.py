@@ -134,6 +134,304 @@ def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
         z = d
     return z
 '''),
+    "RemovePurityChecking": (T.RemovePurityChecking, '''
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    a = R.call_pure_packed("f", x, sinfo_args=(R.Tensor((2,), "float32"),))
+    return a
+@R.function(pure=False)
+def says(x: R.Tensor((2,), "float32")):
+    _ = R.print(format="here")
+    return x
+''', '''
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    R.func_attr({"relax.force_pure": True})
+    a = R.call_packed("f", x, sinfo_args=(R.Tensor((2,), "float32"),))
+    return a
+@R.function(pure=False)
+def says(x: R.Tensor((2,), "float32")):
+    _ = R.print(format="here")
+    return x
+'''),
+    "BindSymbolicVars in all functions": (lambda: T.BindSymbolicVars({"n": 4}), '''
+@R.function
+def main(x: R.Tensor(("n", "m"), "float32")):
+    n, m = T.int64(), T.int64()
+    y = R.reshape(x, (m, n * 2 - n))
+    return y
+@R.function
+def other(x: R.Tensor(("n",), "float32")):
+    return x
+''', '''
+@R.function
+def main(x: R.Tensor((4, "m"), "float32")):
+    m = T.int64()
+    y = R.reshape(x, (m, 4))
+    return y
+@R.function
+def other(x: R.Tensor((4,), "float32")):
+    return x
+'''),
+    "RewriteDataflowReshape keeps outputs, copies of a part and other kernels": (T.RewriteDataflowReshape, '''
+@T.prim_func(private=True)
+def split(a: T.Buffer((6,), "float32"), b: T.Buffer((2, 3), "float32")):
+    for i, j in T.grid(2, 3):
+        with T.block("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            b[vi, vj] = a[vi * 3 + vj]
+@T.prim_func(private=True)
+def first(a: T.Buffer((6,), "float32"), b: T.Buffer((2,), "float32")):
+    for i in range(2):
+        with T.block("b"):
+            vi = T.axis.spatial(2, i)
+            b[vi] = a[vi]
+@R.function
+def main(x: R.Tensor((6,), "float32")):
+    with R.dataflow():
+        a = R.call_tir(M.split, (x,), R.Tensor((2, 3), "float32"))
+        b = R.call_tir(M.first, (x,), R.Tensor((2,), "float32"))
+        c = R.call_tir(M.split, (x,), R.Tensor((2, 3), "float32"))
+        d = R.add(a, a)
+        e = R.add(b, b)
+        R.output(c, d, e)
+    return (c, d, e)
+''', '''
+@T.prim_func(private=True)
+def split(a: T.Buffer((6,), "float32"), b: T.Buffer((2, 3), "float32")):
+    for i, j in T.grid(2, 3):
+        with T.block("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            b[vi, vj] = a[vi * 3 + vj]
+@T.prim_func(private=True)
+def first(a: T.Buffer((6,), "float32"), b: T.Buffer((2,), "float32")):
+    for i in range(2):
+        with T.block("b"):
+            vi = T.axis.spatial(2, i)
+            b[vi] = a[vi]
+@R.function
+def main(x: R.Tensor((6,), "float32")):
+    with R.dataflow():
+        a = R.reshape(x, (2, 3))
+        b = R.call_tir(M.first, (x,), R.Tensor((2,), "float32"))
+        c = R.call_tir(M.split, (x,), R.Tensor((2, 3), "float32"))
+        d = R.add(a, a)
+        e = R.add(b, b)
+        R.output(c, d, e)
+    return (c, d, e)
+'''),
+    "BundleModelParams": (lambda: T.BundleModelParams("weights"), '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), w: R.Tensor((2,), "float32"), v: R.Tensor((2,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        a = R.add(x, w)
+        R.output(a)
+    b = R.add(a, w)
+    return (b, v)
+''', '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), weights: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        w = weights[0]
+        a = R.add(x, w)
+        R.output(a)
+    w1 = weights[0]
+    b = R.add(a, w1)
+    v = weights[1]
+    return (b, v)
+'''),
+    "RemoveUnusedParameters gives dimensions as numbers": (T.RemoveUnusedParameters, '''
+@R.function
+def main(x: R.Tensor((2, "n"), "float32"), y: R.Tensor((3,), "float32")):
+    n = T.int64()
+    a: R.Tensor((n,), "float32") = M.fill(x, y)
+    return a
+@R.function(private=True)
+def fill(x: R.Tensor((2, "k"), "float32"), y: R.Tensor((3,), "float32")):
+    k = T.int64()
+    a = R.zeros((k,), "float32")
+    return a
+''', '''
+@R.function
+def main(x: R.Tensor((2, "n"), "float32"), y: R.Tensor((3,), "float32")):
+    n = T.int64()
+    a: R.Tensor((n,), "float32") = M.fill(R.prim_value(n))
+    return a
+@R.function(private=True)
+def fill(param_k: R.Prim(value="k")):
+    k = T.int64()
+    a = R.zeros((k,), "float32")
+    return a
+'''),
+    "RemoveUnusedOutputs numbers the rest anew": (T.RemoveUnusedOutputs, '''
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    t = M.three(x)
+    a = t[2]
+    b = t[0]
+    u = M.three(b)
+    c = u[2]
+    return (a, c)
+@R.function(private=True)
+def three(x: R.Tensor((2,), "float32")) -> R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"), R.Tensor((1,), "float32")):
+    a = R.exp(x)
+    b = R.nn.relu(x)
+    c = R.zeros((1,), "float32")
+    return (a, b, c)
+''', '''
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    t = M.three(x)
+    a = t[1]
+    b = t[0]
+    u = M.three(b)
+    c = u[1]
+    return (a, c)
+@R.function(private=True)
+def three(x: R.Tensor((2,), "float32")) -> R.Tuple(R.Tensor((2,), "float32"), R.Tensor((1,), "float32")):
+    a = R.exp(x)
+    c = R.zeros((1,), "float32")
+    return (a, c)
+'''),
+    "ExpandTupleArguments": (T.ExpandTupleArguments, '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((3,), "float32"))):
+    a: R.Tensor((2,), "float32") = M.f((x, p))
+    return a
+@R.function(private=True)
+def f(t: R.Tuple(R.Tensor((2,), "float32"), R.Tuple(R.Tensor((2,), "float32"), R.Tensor((3,), "float32")))) -> R.Tensor((2,), "float32"):
+    q = t[1]
+    a = q[0]
+    b = t[0]
+    c = R.add(a, b)
+    return c
+''', '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((3,), "float32"))):
+    p_0 = p[0]
+    p_1 = p[1]
+    a: R.Tensor((2,), "float32") = M.f(x, p_0, p_1)
+    return a
+@R.function(private=True)
+def f(t0: R.Tensor((2,), "float32"), t1: R.Tensor((2,), "float32"), t2: R.Tensor((3,), "float32")) -> R.Tensor((2,), "float32"):
+    c = R.add(t1, t0)
+    return c
+'''),
+    "AdjustMatmulOrder up to a bound": (T.AdjustMatmulOrder, '''
+@R.function
+def main(x: R.Tensor(("b", 64), "float32"), A: R.Tensor((64, "r"), "float32"), B: R.Tensor(("r", 64), "float32")):
+    R.func_attr({"tir_var_upper_bound": {"r": 32}})
+    w = R.matmul(A, B)
+    y = R.matmul(x, w)
+    return y
+@R.function
+def unbounded(x: R.Tensor(("b", 64), "float32"), A: R.Tensor((64, "r"), "float32"), B: R.Tensor(("r", 64), "float32")):
+    w = R.matmul(A, B)
+    y = R.matmul(x, w)
+    return y
+@R.function
+def back(x: R.Tensor((64, 2), "float32"), A: R.Tensor((2, 64), "float32"), B: R.Tensor((64, 1), "float32")):
+    w = R.matmul(x, A)
+    y = R.matmul(w, B)
+    return y
+''', '''
+@R.function
+def main(x: R.Tensor(("b", 64), "float32"), A: R.Tensor((64, "r"), "float32"), B: R.Tensor(("r", 64), "float32")):
+    R.func_attr({"tir_var_upper_bound": {"r": 32}})
+    w = R.matmul(x, A)
+    y = R.matmul(w, B)
+    return y
+@R.function
+def unbounded(x: R.Tensor(("b", 64), "float32"), A: R.Tensor((64, "r"), "float32"), B: R.Tensor(("r", 64), "float32")):
+    w = R.matmul(A, B)
+    y = R.matmul(x, w)
+    return y
+@R.function
+def back(x: R.Tensor((64, 2), "float32"), A: R.Tensor((2, 64), "float32"), B: R.Tensor((64, 1), "float32")):
+    w = R.matmul(A, B)
+    y = R.matmul(x, w)
+    return y
+'''),
+    "ExpandMatmulOfSum, but not of weights alone or of a row": (T.ExpandMatmulOfSum, '''
+@R.function
+def main(x: R.Tensor((3, 4), "float32"), a: R.Tensor((5, 4), "float32"), b: R.Tensor((5, 4), "float32")):
+    s = R.add(a, b)
+    t = R.permute_dims(s)
+    y = R.matmul(x, t)
+    return y
+@R.function
+def weights(x: R.Tensor((3, 4), "float32"), a: R.Tensor((4, 5), "float32"), b: R.Tensor((4, 5), "float32")):
+    R.func_attr({"num_input": 1})
+    s = R.add(a, b)
+    y = R.matmul(x, s)
+    return y
+@R.function
+def row(x: R.Tensor((3, 4), "float32"), a: R.Tensor((4, 5), "float32"), b: R.Tensor((1, 5), "float32")):
+    s = R.add(a, b)
+    y = R.matmul(x, s)
+    return y
+''', '''
+@R.function
+def main(x: R.Tensor((3, 4), "float32"), a: R.Tensor((5, 4), "float32"), b: R.Tensor((5, 4), "float32")):
+    at = R.permute_dims(a)
+    xa = R.matmul(x, at)
+    bt = R.permute_dims(b)
+    xb = R.matmul(x, bt)
+    y = R.add(xa, xb)
+    return y
+@R.function
+def weights(x: R.Tensor((3, 4), "float32"), a: R.Tensor((4, 5), "float32"), b: R.Tensor((4, 5), "float32")):
+    R.func_attr({"num_input": 1})
+    s = R.add(a, b)
+    y = R.matmul(x, s)
+    return y
+@R.function
+def row(x: R.Tensor((3, 4), "float32"), a: R.Tensor((4, 5), "float32"), b: R.Tensor((1, 5), "float32")):
+    s = R.add(a, b)
+    y = R.matmul(x, s)
+    return y
+'''),
+    "ReorderPermuteDimsAfterConcat": (T.ReorderPermuteDimsAfterConcat, '''
+@R.function
+def main(a: R.Tensor((2, 3, 4), "float32"), b: R.Tensor((2, 3, 5), "float32")):
+    p = R.permute_dims(a, (1, 2, 0))
+    q = R.permute_dims(b, (1, 2, 0))
+    y = R.concat((p, q), axis=1)
+    return y
+@R.function
+def apart(a: R.Tensor((3, 4), "float32"), b: R.Tensor((4, 3), "float32")):
+    p = R.permute_dims(a, (1, 0))
+    q = R.permute_dims(b, (0, 1))
+    y = R.concat((p, q), axis=1)
+    return y
+''', '''
+@R.function
+def main(a: R.Tensor((2, 3, 4), "float32"), b: R.Tensor((2, 3, 5), "float32")):
+    c = R.concat((a, b), axis=2)
+    y = R.permute_dims(c, (1, 2, 0))
+    return y
+@R.function
+def apart(a: R.Tensor((3, 4), "float32"), b: R.Tensor((4, 3), "float32")):
+    p = R.permute_dims(a, (1, 0))
+    q = R.permute_dims(b, (0, 1))
+    y = R.concat((p, q), axis=1)
+    return y
+'''),
+    "ReorderTakeAfterMatmul of columns": (T.ReorderTakeAfterMatmul, '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), t: R.Tensor((3, 9), "float32"), i: R.Tensor((4,), "int64")):
+    w = R.take(t, i, axis=1)
+    y = R.matmul(x, w)
+    return y
+''', '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), t: R.Tensor((3, 9), "float32"), i: R.Tensor((4,), "int64")):
+    p = R.matmul(x, t)
+    y = R.take(p, i, axis=1)
+    return y
+'''),
 }
 
 
@@ -187,3 +485,14 @@ def main(cond: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
     return gv2
 ''')), done.script()
     assert T.Normalize()(done)["main"] is done["main"]
+
+
+def test_bind_symbolic_vars_that_are_not_there():
+    mod = module(CASES["ToNonDataflow"][1])
+    with pytest.raises(ValueError, match="there is no dimension 'k' in any function"):
+        T.BindSymbolicVars({"k": 3})(mod)
+
+
+def test_purity_needs_no_dataflow():
+    with pytest.raises(ValueError, match="function main has a dataflow block: apply ToNonDataflow before"):
+        T.RemovePurityChecking()(module(CASES["ToNonDataflow"][1]))
