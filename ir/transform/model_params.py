@@ -8,6 +8,7 @@ from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, Re
                           VarBinding)
 from .dead_code import is_impure
 
+STOP = "builtin.stop_lift_params"  # what is computed of this call's result is not computed of weights alone
 _VARS = (RelaxVar, DataflowVar)
 
 
@@ -18,7 +19,8 @@ def computable_at_compile_time(func):
     sizes = {id(v) for p in known.values() for v in collect(p.struct_info, Var)}
     for b in func.bindings:
         free = [v for v in collect(b.value, Var) if id(v) not in sizes]
-        if all(id(v) in known for v in collect(b.value, _VARS)) and not free and not is_impure(b.value):
+        stops = getattr(b.value, "op", None) == STOP
+        if all(id(v) in known for v in collect(b.value, _VARS)) and not (free or stops or is_impure(b.value)):
             known[id(b.var)] = b.var
     return list(known.values())
 
@@ -31,13 +33,17 @@ def bundle_model_params(mod, param_tuple_name=None):
         for n, f in mod.functions.items()})
 
 
+def weight_items(func, weights, whole, names):
+    """The body of a function in which the variables `weights` are items of the variable `whole`."""
+    return _Items({id(w): (n, w) for n, w in enumerate(weights)}, whole, names).visit(func.body)
+
+
 def _bundled(func, name):
     count = func.attrs["num_input"]
     inputs, weights = func.params[:count], func.params[count:]
     names = Names(v.name for v in collect(func, _VARS) if not any(v is w for w in weights))
     whole = RelaxVar(unique_name(name, names), TupleStructInfo(tuple(w.struct_info for w in weights)))
-    body = _Items({id(w): (n, w) for n, w in enumerate(weights)}, whole, names).visit(func.body)
-    return func.replace(params=(*inputs, whole), body=body)
+    return func.replace(params=(*inputs, whole), body=weight_items(func, weights, whole, names))
 
 
 class _Items(Mutator):
@@ -84,4 +90,4 @@ class _Items(Mutator):
         return self.env.get(id(var), var)
 
 
-__all__ = ["bundle_model_params", "computable_at_compile_time"]
+__all__ = ["STOP", "bundle_model_params", "computable_at_compile_time", "weight_items"]

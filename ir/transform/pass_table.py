@@ -63,6 +63,7 @@ from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
+from .lift_params import lift_transform_params
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
@@ -341,6 +342,7 @@ RELAX = _rows(
     ("RemovePurityChecking", _module, remove_purity_checking),
     ("RewriteDataflowReshape", _module, rewrite_dataflow_reshape),
     ("BundleModelParams", _module, bundle_model_params),
+    ("LiftTransformParams", _module, lift_transform_params),
     ("RemoveUnusedParameters", _module, remove_unused_parameters),
     ("RemoveUnusedOutputs", _module, remove_unused_outputs),
     ("ExpandTupleArguments", _module, expand_tuple_arguments),

@@ -242,6 +242,115 @@ def main(x: R.Tensor((2,), "float32"), weights: R.Tuple(R.Tensor((2,), "float32"
     v = weights[1]
     return (b, v)
 '''),
+    "LiftTransformParams": (T.LiftTransformParams, '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((4, 3), "float32"), v: R.Tensor((4,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        t = R.permute_dims(w)
+        s = R.exp(t)
+        kept = R.builtin.stop_lift_params(v)
+        e = R.exp(kept)
+        y = R.matmul(x, s)
+        z = R.add(y, e)
+        R.output(z)
+    return z
+''', '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), v: R.Tensor((4,), "float32"), s: R.Tensor((3, 4), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        e = R.exp(v)
+        y = R.matmul(x, s)
+        z = R.add(y, e)
+        R.output(z)
+    return z
+@R.function
+def main_transform_params(params: R.Tuple(R.Tensor((4, 3), "float32"), R.Tensor((4,), "float32"))):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        w = params[0]
+        t = R.permute_dims(w)
+        s = R.exp(t)
+        v = params[1]
+        gv = (v, s)
+        R.output(gv)
+    return gv
+'''),
+    "LiftTransformParams of what several functions compute alike": (lambda: T.LiftTransformParams(True), '''
+@R.function
+def one(x: R.Tensor((2, 3), "float32"), w: R.Tensor((4, 3), "float32"), v: R.Tensor((4,), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        t = R.permute_dims(w)
+        e = R.exp(v)
+        y = R.matmul(x, t)
+        z = R.add(y, e)
+        R.output(z)
+    return z
+@R.function
+def two(w: R.Tensor((4, 3), "float32"), v: R.Tensor((4,), "float32")):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        t = R.permute_dims(w)
+        u = R.exp(t)
+        R.output(u)
+    return u
+''', '''
+@R.function
+def one(x: R.Tensor((2, 3), "float32"), v: R.Tensor((4,), "float32"), t: R.Tensor((3, 4), "float32")):
+    R.func_attr({"num_input": 1})
+    with R.dataflow():
+        e = R.exp(v)
+        y = R.matmul(x, t)
+        z = R.add(y, e)
+        R.output(z)
+    return z
+@R.function
+def two(v: R.Tensor((4,), "float32"), t: R.Tensor((3, 4), "float32")):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        u = R.exp(t)
+        R.output(u)
+    return u
+@R.function
+def transform_params(params: R.Tuple(R.Tensor((4, 3), "float32"), R.Tensor((4,), "float32"))):
+    R.func_attr({"num_input": 0})
+    with R.dataflow():
+        w = params[0]
+        t = R.permute_dims(w)
+        v = params[1]
+        gv = (v, t)
+        R.output(gv)
+    return gv
+'''),
+    "EliminateCommonSubexpr apart in each branch": (T.EliminateCommonSubexpr, '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        a = R.exp(x)
+        b = R.exp(x)
+        z = R.add(a, b)
+    else:
+        a = R.exp(x)
+        z = R.add(a, x)
+    e = R.exp(x)
+    y = R.add(e, z)
+    return y
+''', '''
+@R.function
+def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        a = R.exp(x)
+        b = a
+        z = R.add(a, a)
+    else:
+        a = R.exp(x)
+        z = R.add(a, x)
+    e = R.exp(x)
+    y = R.add(e, z)
+    return y
+'''),
     "RemoveUnusedParameters gives dimensions as numbers": (T.RemoveUnusedParameters, '''
 @R.function
 def main(x: R.Tensor((2, "n"), "float32"), y: R.Tensor((3,), "float32")):
@@ -496,3 +605,23 @@ def test_bind_symbolic_vars_that_are_not_there():
 def test_purity_needs_no_dataflow():
     with pytest.raises(ValueError, match="function main has a dataflow block: apply ToNonDataflow before"):
         T.RemovePurityChecking()(module(CASES["ToNonDataflow"][1]))
+
+
+def test_weights_of_a_shared_transform_agree():
+    mod = module('''
+@R.function
+def one(w: R.Tensor((4, 3), "float32")):
+    R.func_attr({"num_input": 0})
+    t = R.permute_dims(w)
+    return t
+@R.function
+def two(w: R.Tensor((3, 3), "float32")):
+    R.func_attr({"num_input": 0})
+    t = R.permute_dims(w)
+    return t
+''')
+    with pytest.raises(ValueError, match="weight w of one is .*, w of two .*: functions of a shared transform take the"):
+        T.LiftTransformParams(shared_transform=True)(mod)
+    done = T.LiftTransformParams()(mod)
+    assert set(done.functions) == {"one", "two", "one_transform_params", "two_transform_params"}
+    assert set(T.LiftTransformParams()(done).functions) == set(done.functions)
