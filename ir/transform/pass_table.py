@@ -16,6 +16,7 @@ from .alignments import state_alignments
 from .bind_params import bind_params, bind_symbolic_vars
 from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
+from .combine_matmul import combine_parallel_matmul
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
@@ -346,6 +347,7 @@ RELAX = _rows(
     ("RemoveUnusedParameters", _module, remove_unused_parameters),
     ("RemoveUnusedOutputs", _module, remove_unused_outputs),
     ("ExpandTupleArguments", _module, expand_tuple_arguments),
+    ("CombineParallelMatmul", _functions, combine_parallel_matmul),
     ("AdjustMatmulOrder", _functions, adjust_matmul_order),
     ("ExpandMatmulOfSum", _functions, expand_matmul_of_sum),
     ("ReorderPermuteDimsAfterConcat", _functions, reorder_permute_dims_after_concat),

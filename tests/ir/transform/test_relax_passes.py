@@ -351,6 +351,30 @@ def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
     y = R.add(e, z)
     return y
 '''),
+    "CombineParallelMatmul of what is there before": (T.CombineParallelMatmul, '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), b: R.Tensor((3, 5), "float32")):
+    with R.dataflow():
+        p = R.matmul(x, a)
+        c = R.exp(b)
+        q = R.matmul(x, b)
+        r = R.matmul(x, c)
+        R.output(p, q, r)
+    return (p, q, r)
+''', '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), b: R.Tensor((3, 5), "float32")):
+    with R.dataflow():
+        w = R.concat((a, b), axis=1)
+        m = R.matmul(x, w, out_dtype="float32")
+        s = R.split(m, [4], axis=1)
+        p = s[0]
+        c = R.exp(b)
+        q = s[1]
+        r = R.matmul(x, c)
+        R.output(p, q, r)
+    return (p, q, r)
+'''),
     "RemoveUnusedParameters gives dimensions as numbers": (T.RemoveUnusedParameters, '''
 @R.function
 def main(x: R.Tensor((2, "n"), "float32"), y: R.Tensor((3,), "float32")):
@@ -625,3 +649,10 @@ def two(w: R.Tensor((3, 3), "float32")):
     done = T.LiftTransformParams()(mod)
     assert set(done.functions) == {"one", "two", "one_transform_params", "two_transform_params"}
     assert set(T.LiftTransformParams()(done).functions) == set(done.functions)
+
+
+def test_combine_parallel_matmul_asks():
+    mod, asked = module(CASES["CombineParallelMatmul of what is there before"][1]), []
+    done = T.CombineParallelMatmul(lambda x, weights, *_: asked.append((x.name, [w.name for w in weights])))(mod)
+    assert asked == [("x", ["a", "b"])]
+    tvm.ir.assert_structural_equal(done, mod)
