@@ -16,7 +16,6 @@ from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast
 from .infos import call_dims, same_info
 from .lattice import common, is_base_of
 from .memory import PlaceError, check_places
-
 from .ops.common import product, same_dim, shape_text
 from .partial import infer_partial, is_partial
 

@@ -58,10 +58,14 @@ class _Bind(Mutator):
 def bind_symbolic_vars(mod, binding_map, func_name=None):
     """The module with symbolic dimensions of its graph functions, or of func_name, bound to values.
 
-    binding_map: {name or variable: int or expression}. ValueError where no function has such a dimension, or one has two
-    of that name.
+    binding_map: {name or variable: int or expression}. ValueError where no function has such a dimension, one has two
+    of that name, or there is no such function.
     """
-    names = [n for n, f in mod.functions.items() if isinstance(f, Function)] if func_name is None else [func_name]
+    func_name = getattr(func_name, "name", func_name)
+    graphs = [n for n, f in mod.functions.items() if isinstance(f, Function)]
+    if func_name is not None and func_name not in graphs:
+        raise ValueError(f"BindSymbolicVars: there is no graph function {func_name!r}; there are {', '.join(graphs)}")
+    names = graphs if func_name is None else [func_name]
     used, made = set(), {}
     for name in names:
         func, dims = mod[name], {}
@@ -70,7 +74,7 @@ def bind_symbolic_vars(mod, binding_map, func_name=None):
             if key not in binding_map:
                 continue
             if key is not v and any(d.name == key for d in dims):
-                raise ValueError(f"BindSymbolicVars: {name} has two dimensions {key!r}: give the variable, not its name")
+                raise ValueError(f"BindSymbolicVars: {name} has two dimensions {key!r}: give the variable instead")
             used.add(key)
             dims[v] = as_expr(binding_map[key]).astype(v.dtype)
         made[name] = with_dims(func, dims) if dims else func

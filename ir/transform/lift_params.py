@@ -21,8 +21,14 @@ def lift_transform_params(mod, shared_transform=False):
     needed for, and NAME_transform_params makes that, a tuple, of the tuple of weights.
 
     shared_transform: True, or names of functions: these have one such function, transform_params, of what all of them
-    compute of their weights. ValueError where their weights differ, or where the module has a function of that name.
+    compute of their weights. ValueError where their weights differ, where there is no such function, or where the module
+    has one called transform_params.
     """
+    if shared_transform not in (True, False):
+        shared_transform = [getattr(n, "name", n) for n in shared_transform]
+        unknown = [n for n in shared_transform if "num_input" not in getattr(mod.functions.get(n), "attrs", ())]
+        if unknown:
+            raise ValueError(f"LiftTransformParams: there is no function {', '.join(unknown)} with num_input")
     names = [n for n, f in mod.functions.items() if isinstance(f, Function) and "num_input" in f.attrs
              and not n.endswith("transform_params") and (shared_transform in (True, False) or n in shared_transform)]
     groups = [("transform_params", names)] if shared_transform else [(f"{n}_transform_params", [n]) for n in names]
@@ -44,8 +50,8 @@ def _lifted(mod, made, names):
     if not common and outputs == list(plans[0].weights) and made in mod:
         return mod  # lifted before
     if made in mod:
-        raise ValueError(f"LiftTransformParams: the module has a function {made} already: remove it, or bind the weights "
-                         "that it made")
+        raise ValueError(f"LiftTransformParams: the module has a function {made} already: remove it, or bind the "
+                         "weights that it made")
     functions = {n: plan.main(common, outputs) for n, plan in zip(names, plans)}
     functions[made] = _transform(plans[0].weights, [shared[key] for key in common], outputs, made)
     return mod.with_functions({**mod.functions, **functions})

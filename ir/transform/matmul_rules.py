@@ -36,7 +36,7 @@ def _other_order(context, call, weights):
 
 
 def _parts(context, value, name):
-    """[(operand, whether it is transposed)] of the operator `name` that makes a matrix, transposed or not; else None."""
+    """[(operand, whether it is transposed)] of the operator `name` that makes a matrix, transposed or not, or None."""
     turned = context.producer(value, "permute_dims")
     if turned is not None and (turned.args[0].struct_info.ndim != 2 or _axes(turned) != (1, 0)):
         return None
@@ -94,8 +94,8 @@ def _right_minus_left(*sizes):
 
 
 def _is_positive(f, sizes, bounds, least=1):
-    """Whether f(*sizes) >= least whatever symbolic sizes are, from 1 up to bounds {name: size}. f is linear in each size,
-    so it is least at an end: of a size without a bound, at 1 where it does not fall."""
+    """Whether f(*sizes) >= least whatever symbolic sizes are, from 1 up to bounds {name: size}. f is linear in each
+    size, so it is least at an end: of a size without a bound, at 1 where it does not fall."""
     sizes = [d.value if isinstance(d, IntImm) else d for d in sizes]
     symbols = [d for d in sizes if not isinstance(d, int)]
     if not all(isinstance(d, Var) for d in symbols) or len({id(d) for d in symbols}) < len(symbols):
@@ -127,7 +127,7 @@ def expand_matmul_of_sum(func):
 def _expanded(context, call, weights):
     x, weight = call.args
     parts = None if id(weight) in weights else _parts(context, weight, "add")
-    if parts is None or not all(_is_whole(_shape(p), weight.struct_info.shape) for p in parts):
+    if parts is None or weight.struct_info.dtype != call.struct_info.dtype or not all(_is_whole(_shape(p), weight.struct_info.shape) for p in parts):
         return None
     a, b = (context.emit(call.replace(args=(x, _made(context, p))), f"{_name(p[0])}_product") for p in parts)
     return op.add(a, b)
@@ -177,8 +177,8 @@ def _axes(call):
 # ---------------------------------------------------------------- rows of a table
 
 def reorder_take_after_matmul(func):
-    """A function in which a product with chosen columns of a weight is chosen columns of the product, and one of a batch
-    of known size with a chosen matrix each (one row each) the product with all matrices, of which each takes its own."""
+    """A function in which a product with chosen columns of a weight is chosen columns of the product, and one of a
+    batch of known size with a chosen matrix each (one row each) the product with all, of which each takes its own."""
     return apply_rule(func, _taken_late)
 
 
@@ -196,23 +196,23 @@ def _taken_late(context, call):
     ndim, axis = infos[1].ndim, take.attrs.get("axis")
     axis = None if axis is None else axis % ndim
     if ndim == 2 and axis == 1:
-        product = context.emit(call.replace(args=(x, table), struct_info=op.matmul(x, table).struct_info),
-                               f"{_name(table)}_product")
+        product = context.emit(op.matmul(x, table, out_dtype=call.attrs.get("out_dtype")), f"{_name(table)}_product")
         return op.take(product, chosen, axis=infos[0].ndim - 1)
     shape = infos[0].shape
     if ndim == 3 and axis == 0 and len(shape) == 3 and isinstance(shape[0], IntImm) and same_dim(
             shape[1], const(1, "int64")):
-        return _taken_matrices(context, x, table, chosen)
+        return _taken_matrices(context, call, table, chosen)
     return None
 
 
-def _taken_matrices(context, x, table, chosen):
+def _taken_matrices(context, call, table, chosen):
     """einsum("ijik->ijk") of rows taken of x @ all matrices of the table."""
+    x, _ = call.args
     count, rows, columns = table.struct_info.shape
     batch, one, _ = x.struct_info.shape
     weight = context.emit(op.permute_dims(table, [1, 0, 2]), "weight")
     weight = context.emit(op.reshape(weight, (rows, simplify(count * columns))), "weight")
-    product = context.emit(op.matmul(x, weight), "product")
+    product = context.emit(op.matmul(x, weight, out_dtype=call.attrs.get("out_dtype")), "product")
     product = context.emit(op.reshape(product, (batch, one, count, columns)), "product")
     product = context.emit(op.take(product, chosen, axis=2), "product")
     return op.einsum([product], "ijik->ijk")

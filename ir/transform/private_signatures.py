@@ -8,8 +8,9 @@ from ..expr import Var
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect
-from ..relax.expr import (BindingBlock, DataflowVar, Function, PrimStructInfo, PrimValue, RelaxCall, RelaxTuple, RelaxVar,
-                          SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
+from ..relax.expr import (BindingBlock, DataflowVar, Function, PrimStructInfo, PrimValue, RelaxCall, RelaxTuple,
+                          RelaxVar, SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
+                          VarBinding)
 from ..relax.infos import call_dims
 from .call_rules import CallRules
 from .canonicalize_bindings import canonicalize_bindings
@@ -206,8 +207,9 @@ def _fields(context, value):
         return [value]
     known = context.definition.get(id(value))
     value = known if isinstance(known, RelaxTuple) else value
+    count, name = len(value.struct_info.fields), getattr(value, "name", "lv")
     fields = value.fields if isinstance(value, RelaxTuple) else [
-        context.emit(TupleGetItem(value, n), getattr(value, "name", "lv")) for n in range(len(value.struct_info.fields))]
+        context.emit(TupleGetItem(value, n), name) for n in range(count)]
     return [v for f in fields for v in _fields(context, f)]
 
 

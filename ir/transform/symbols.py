@@ -1,4 +1,4 @@
-"""AttachGlobalSymbol, NormalizeGlobalVar: the names of a module's functions and those that others find them by agree."""
+"""AttachGlobalSymbol, NormalizeGlobalVar: the names of a module's functions and those that others find agree."""
 from __future__ import annotations
 
 from ..module import GlobalVar

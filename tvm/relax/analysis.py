@@ -19,8 +19,8 @@ VARS = (RelaxVar, DataflowVar)
 def well_formed(obj, check_struct_info=True):
     """Whether the verifier passes a module, or a function alone. relax.verifier.verify says what is wrong.
 
-    A public function's name is its global_symbol. What is declared may say less than what is inferred. check_struct_info is accepted for TVM's sake: struct info is
-    always checked.
+    A public function's name is its global_symbol. What is declared may say less than what is inferred.
+    check_struct_info is accepted for TVM's sake: struct info is always checked.
     """
     mod = obj if isinstance(obj, IRModule) else IRModule({"main": obj})
     if any(f.attrs.get("global_symbol", name) != name for name, f in mod.functions.items() if obj is mod):
