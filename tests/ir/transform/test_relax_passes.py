@@ -351,6 +351,25 @@ def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
     y = R.add(e, z)
     return y
 '''),
+    "CanonicalizeBindings: results are known as far as the new arguments say": (T.CanonicalizeBindings, '''
+@R.function
+def main(x: R.Tensor(("m", "n"), "float32")):
+    o, p = T.int64(), T.int64()
+    z = R.match_cast(x, R.Tensor((o, p), "float32"))
+    t = ((z, x), x)
+    u = t[0]
+    a = R.add(z, u[1])
+    b = R.add(a, x)
+    return b
+''', '''
+@R.function
+def main(x: R.Tensor(("m", "n"), "float32")) -> R.Tensor(("m", "n"), "float32"):
+    t = ((x, x), x)
+    u = (x, x)
+    a = R.add(x, x)
+    b = R.add(a, x)
+    return b
+'''),
     "CombineParallelMatmul of what is there before": (T.CombineParallelMatmul, '''
 @R.function
 def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, 4), "float32"), b: R.Tensor((3, 5), "float32")):
@@ -659,3 +678,11 @@ def test_combine_parallel_matmul_asks():
     done = T.CombineParallelMatmul(lambda x, weights, *_: asked.append((x.name, [w.name for w in weights])))(mod)
     assert asked == [("x", ["a", "b"])]
     tvm.ir.assert_structural_equal(done, mod)
+
+
+def test_well_formed_takes_what_declares_less():
+    mod = module(CASES["ToNonDataflow"][1])
+    func = mod["main"].replace(ret_struct_info=relax.TensorStructInfo(None, "float32", 1))
+    assert relax.analysis.well_formed(mod.with_function("main", func))
+    wrong = mod["main"].replace(ret_struct_info=relax.TensorStructInfo((3,), "float32"))
+    assert not relax.analysis.well_formed(mod.with_function("main", wrong))
