@@ -35,7 +35,8 @@ test: compiler $(VENV)/.installed-test
 	    riscv64-linux-gnu-gcc:gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
 	    x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64 cppcheck:cppcheck pkg-config:pkg-config node:nodejs wasm-ld:lld \
     'test -e /usr/include/wasm32-wasi/stdio.h':wasi-libc \
-    'ls /usr/lib/llvm-*/lib/clang/*/lib/wasi':libclang-rt-14-dev-wasm32
+    'ls /usr/lib/llvm-*/lib/clang/*/lib/wasi':libclang-rt-14-dev-wasm32 \
+    'ls /usr/include/*/cblas.h':libopenblas-dev
 	@command -v nvcc >/dev/null || $(MAKE) --no-print-directory $(VENV)/.installed-cuda || \
 	    echo 'no nvcc: tests that need it are skipped'
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)

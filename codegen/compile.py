@@ -36,6 +36,7 @@ from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printer
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dispatch import DispatchedModel, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
+from .external import externals_of, require_generated
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .limits import within_limits
@@ -183,7 +184,7 @@ def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
                           options.requantize, options.without)
-    return with_bodies(require_known(in_operators(mod)), Sequential(passes, name="Optimize"))
+    return with_bodies(require_known(in_operators(require_generated(mod))), Sequential(passes, name="Optimize"))
 
 
 def _bounded(stage):
@@ -262,6 +263,8 @@ def compile_module(mod, options, source_hash=None):
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
+    if externals_of(mod):
+        raise ValueError("what external generators wrote is in a folder once: compile for one target")
     if options[0].memories or options[0].weights == "stream" or options[0].weight_groups > 1:
         raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
@@ -316,7 +319,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories, weight_groups=options.weight_groups,
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype, memories=options.memories,
+        weight_groups=options.weight_groups, externals=externals_of(mod),
         options=tuple((o.replace("_", "-"), getattr(options, o)) for o in ("opt_level", "requantize", "stack_limit")))
 
 

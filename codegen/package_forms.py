@@ -63,6 +63,9 @@ def check_package(model, package, single_file=False):
     if model.weights in ("file", "extern", "stream"):
         raise ValueError(f"a package holds its weights: leave out weights={model.weights!r} (--weights "
                          f"{model.weights})")
+    if model.libraries:
+        raise ValueError(f"a package needs nothing of its user, and {model.name} is linked with "
+                         f"{', '.join(model.libraries)}: leave out package")
     if model.packed:
         calls = ", ".join(p.name for p in model.packed)
         raise ValueError(f"a package needs nothing of its user, and {model.name} calls {calls}: leave out package")

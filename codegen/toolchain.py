@@ -220,7 +220,7 @@ class _Object:
 LEAST_READERS = 6  # sources that include simd.h: parsing it takes as long as two of them
 
 
-def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=()):
+def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=(), libraries=()):
     """Compile and link a shared library.
 
     sources  a folder as `ingot compile` writes it (its example and self-test stay out), or a list of .c and .S files
@@ -228,10 +228,11 @@ def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=(
     threads  "openmp" or "none"
     jobs     compilers that run at once
     cflags   further compiler flags
+    libraries  what else it is linked with: "openblas"
     Returns `out` as a Path. Raises ToolchainError.
     """
     # -Bsymbolic: a library calls its own functions, also where another loaded network has some of the same name.
-    return _build(sources, out, target, threads, jobs, ("-fPIC",), ("-shared", "-Wl,-Bsymbolic"), cflags)
+    return _build(sources, out, target, threads, jobs, ("-fPIC",), ("-shared", "-Wl,-Bsymbolic"), cflags, libraries)
 
 
 def build_object(source, out, target="host", cflags=()):
@@ -251,7 +252,7 @@ def build_program(sources, out, target="host", threads="none", jobs=2, cflags=()
     return _build(sources, out, target, threads, jobs, (), (), cflags)
 
 
-def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflags):
+def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflags, libraries=()):
     if threads not in THREADS:
         raise ValueError(f"threads must be one of {', '.join(THREADS)}, not {threads!r}")
     target, out = Target.get(target), Path(out).resolve()
@@ -276,7 +277,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
         if compiler.kind == "nvcc":
             flags = [f"-Xlinker={f.removeprefix('-Wl,')}" if f.startswith("-Wl,") else f for f in flags]
         _call([*compiler.command, *tools.cflags, *flags, *(str(o.path) for o in objects), *openmp, *compiler.link,
-               "-lm", "-o", str(linked)], f"linking {out.name}")
+               *(f"-l{library}" for library in libraries), "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)
     build.cache.trim()
     return out

@@ -234,7 +234,7 @@ class CompiledLibrary:
         if packed:
             (sources / f"{HOOKS}.c").write_text(hooks_source(packed))
         path = build_shared(sources, self._folder / f"{self.model.name}.so", self.model.target, self.model.threads,
-                            self._jobs)
+                            self._jobs, libraries=getattr(self.model, "libraries", ()))
         binding = Binding(path, self.model, self._weights_of(sources))
         if packed:
             binding.after_runs = calls_of(path).raise_failure

@@ -5,7 +5,8 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""_ffi _ffi.base contrib contrib.cblas contrib.cc contrib.clang contrib.nvcc contrib.utils dlight
-dlight.base dlight.gpu driver relax relax.analysis relax.dpl relax.expr relax.expr_functor relax.ir relax.ir.instrument
+dlight.base dlight.gpu driver error relax relax.analysis relax.backend relax.backend.cblas
+relax.backend.pattern_registry relax.dpl relax.expr relax.expr_functor relax.ir relax.ir.instrument
 relax.transform relax.vm target te te.replay
 te.schedule te.stage testing
 tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".split())
@@ -13,7 +14,8 @@ tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".s
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.transform.transform": "tvm.relax.transform",
+    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
+    "relax.transform.transform": "tvm.relax.transform",
     "relax.vm_build": "tvm.relax.vm", "script.parser": "script", "te": "ir.te", "tir": "ir.tir",
     "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi.utils": "ir.topi.utils", "transform": "ir.transform",

@@ -123,8 +123,10 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         if mod is None or expr.attrs["gv"] not in mod:
             raise EvaluationError(f"{name}: {expr.op} of {expr.attrs['gv'].name}, which is no function of the module")
         func = mod[expr.attrs["gv"]]
-        return evaluate(mod.with_function("main", func), args) if expr.op == "call" else _call_tir(
-            func, expr, args, dims, name)
+        if expr.op == "call_tir":
+            return _call_tir(func, expr, args, dims, name)
+        own = set(free_vars([p.struct_info for p in func.params]))  # groups use others of the function around
+        return evaluate(mod.with_function("main", func), args, known={d: v for d, v in dims.items() if d not in own})
     if expr.op in op_table.OPS:
         return op_table.get(expr.op).evaluate(args, _concrete(expr.attrs, dims))
     raise EvaluationError(f"{name}: {expr.op} of {expr.attrs.get('func')!r} cannot be evaluated: foreign functions are "

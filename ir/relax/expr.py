@@ -402,6 +402,11 @@ class Function(BaseFunc):
         return [b for block in self.body.blocks for b in block.bindings]
 
     @property
+    def struct_info(self):
+        """Of the function as a value, which bindings inside another function hold."""
+        return FuncStructInfo(tuple(p.struct_info for p in self.params), self.ret_struct_info)
+
+    @property
     def outputs(self):
         """The returned values: one, or a tuple's fields."""
         out = self.body.body

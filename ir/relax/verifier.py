@@ -13,7 +13,7 @@ from .control import CONTROL, dims_set_by, problem
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
-from .infos import call_dims, same_info
+from .infos import call_dims, derived_info, same_info
 from .lattice import common, is_base_of
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
@@ -175,6 +175,8 @@ class _Verifier:
         """The inferred struct info of a value."""
         if isinstance(value, RelaxCall):
             return self._call(value)
+        if isinstance(value, Function):
+            return self._local(value)
         return self._if(value) if isinstance(value, If) else self._atom(value)
 
     def _if(self, value):
@@ -193,6 +195,14 @@ class _Verifier:
         if not self.wider:
             self.fail(f"the branches of the `if` give {infos[0]} and {infos[1]}")
         return common(*infos)
+
+    def _local(self, func):
+        """The struct info of a function that is a value, which may use what is in scope."""
+        inside = _Verifier(self.mod, f"{self.name}, {self.place}", func, ())
+        inside.dims |= self.dims
+        inside.scope |= self.scope
+        inside.run()
+        return func.struct_info
 
     def _atom(self, value):
         """The struct info of a value that computes nothing."""
@@ -217,7 +227,9 @@ class _Verifier:
             if isinstance(a, TupleGetItem):
                 self.fail(f"an argument of {call.op} is a tuple's item; bind it to a variable")
         args = [self._atom(a) for a in call.args]
-        if call.op == "call_tir":
+        if isinstance(call.op, (RelaxVar, DataflowVar)):
+            self._call_value(call, args)
+        elif call.op == "call_tir":
             self._call_tir(call, args)
         elif call.op == "call":
             self._call_function(call, args)
@@ -302,6 +314,17 @@ class _Verifier:
         returned = substitute(func.ret_struct_info, dims)
         if not self._fits(returned, call.struct_info):
             self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
+
+    def _call_value(self, call, args):
+        """A call of a function that is a value."""
+        info = self._atom(call.op)
+        if getattr(info, "params", None) is None:
+            return
+        if len(args) != len(info.params):
+            self.fail(f"{call.op.name} takes {len(info.params)} arguments, got {len(args)}")
+        returned = derived_info(info.params, info.ret, call.args)
+        if not same_info(returned, call.struct_info):
+            self.fail(f"{call.op.name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)

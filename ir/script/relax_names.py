@@ -112,5 +112,6 @@ ROWS = {
 }
 ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec)  # where scripts look up what R.Tensor makes
 R = Namespace("R", ROWS, _operator)
+ROWS["op"] = R  # relax.op.add in scripts that write R as relax
 
 __all__ = ["Globals", "R", "ROWS"]

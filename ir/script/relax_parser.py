@@ -14,7 +14,7 @@ from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
 from ..relax.control import BODIES, tensor_to_shape
-from ..relax.infos import call_info, same_info
+from ..relax.infos import call_info, derived_info, same_info
 from ..relax.lattice import finer
 from ..names import unique_name
 from ..vdevice import VDevice
@@ -223,6 +223,18 @@ class RelaxParser(Evaluator):
             self.fail(node, f"the branches give {true_branch.struct_info} and {false_branch.struct_info}")
         self._bind(name, X.If(cond, true_branch, false_branch), info)
 
+    def stmt_FunctionDef(self, node):
+        """A function inside a function is a value, which its name is bound to."""
+        if self.outputs is not None:
+            self.fail(node, "a dataflow block binds values of graphs: put the function before it")
+        outer = self.attrs, self.blocks, self.bindings, self.taken
+        self.attrs, self.blocks, self.bindings = {}, [], []
+        self.scopes.append({})
+        func = self.function(node)
+        self.scopes.pop()
+        self.attrs, self.blocks, self.bindings, self.taken = outer
+        self._bind(node.name, func)
+
     def _branch(self, node, nodes):
         """(name, struct info or None, SeqExpr) of a branch."""
         last = nodes[-1] if nodes else None
@@ -318,6 +330,9 @@ class RelaxParser(Evaluator):
             args, func = tuple(self.leaf(a, node) for a in args), self.function_of(function.name)
             info = None if getattr(func, "ret_struct_info", None) is None else call_info(func, args)
             return X.RelaxCall("call", args, {"gv": function}, info)
+        if isinstance(function, VARS) and getattr(function.struct_info, "params", None) is not None:
+            args, info = tuple(self.leaf(a, node) for a in args), function.struct_info
+            return X.RelaxCall(function, args, None, derived_info(info.params, info.ret, args))
         return super().call(node, function, args, kwargs)
 
     def operator(self, node, name, args, attrs):

@@ -117,6 +117,9 @@ class RelaxPrinter(TIRPrinter):
         if isinstance(b.value, If) and not isinstance(b, MatchCast):
             self._if(b)
             return
+        if isinstance(b.value, Function) and not isinstance(b, MatchCast):
+            self._function(b.value, self.names.define(b.var, b.var.name))
+            return
         value = self.expr(b.value)
         info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
         if isinstance(b, MatchCast):

@@ -33,6 +33,7 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .fuse_by_pattern import fuse_ops_by_pattern
 from .fuse_tir import fuse_tir
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
@@ -75,6 +76,7 @@ from .matmul_rules import (adjust_matmul_order, expand_matmul_of_sum, reorder_pe
                            reorder_take_after_matmul)
 from .matrix_dots import matrix_dots
 from .model_params import bundle_model_params
+from .merge_composites import merge_composite_functions
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
@@ -222,6 +224,11 @@ def _module(function, settings):
     return run
 
 
+def _scripted(function, settings):
+    """A pass over modules that calls functions of a script, whose errors are the script's."""
+    return lambda mod, context: function(mod, **settings)
+
+
 def _graph(function, settings):
     """A pass from a function over modules whose graph function is main; another name is restored afterwards."""
     function = _module(function, settings)
@@ -359,6 +366,8 @@ RELAX = _rows(
     ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),
     ("DeadCodeElimination", _module, dead_code_elimination),
     ("InlinePrivateFunctions", _module, inline_private_functions),
+    ("FuseOpsByPattern", _scripted, fuse_ops_by_pattern),
+    ("MergeCompositeFunctions", _module, merge_composite_functions),
     ("LowerPackedCalls", _graph, lower_packed_calls),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
     ("MatchSigns", _graph, match_signs, "folded constants", "", 1),

@@ -71,10 +71,16 @@ def test_places(name, place):
 @pytest.mark.parametrize("package", ["te", "tir", "relax"])
 def test_packages_of_the_facade_have_all_names_of_the_core(package):
     core, facade = import_module(f"ingot.ir.{package}"), import_module(f"ingot.{package}")
-    names = [name for name in vars(core) if not name.startswith("_")]
+    names = [name for name in vars(core) if not name.startswith("_") and f"{package}.{name}" not in places.OWN]
     assert names and all(getattr(facade, name) is getattr(core, name) for name in names)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         facade.nothing
+
+
+def test_a_module_of_the_facades_own_stands_for_the_cores():
+    """relax.expr has the nodes by TVM's names too, however it is reached."""
+    assert ingot.relax.expr is import_module("ingot.relax.expr")
+    assert ingot.relax.expr.Var is ingot.relax.Var and ingot.relax.expr.Constant is ingot.relax.Constant
 
 
 def test_the_facade_has_the_names_of_ingot():

@@ -6,6 +6,7 @@ from ...ir.relax import *  # noqa: F401,F403
 from . import analysis, expr_functor  # noqa: F401
 from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
+expr = _import_module(".expr", __name__)  # not that of ir.relax, which is in what * gives
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 
 
@@ -40,7 +41,7 @@ ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInf
 
 
 def __getattr__(name):
-    if name in ("transform", "dpl"):  # load every pass
+    if name in ("backend", "dpl", "transform"):  # load every pass
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)

@@ -1,10 +1,39 @@
 """relax.transform: the passes over graph functions by their field names, and what makes passes of functions."""
+from ...codegen import cblas  # noqa: F401 - a row of GENERATORS
+from ...codegen.external import GENERATORS, run_codegen
 from ...ir.transform.context import PassContext, PassInfo, Sequential, function_pass, module_pass  # noqa: F401
+from ...ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
 from ...ir.transform.pass_table import RELAX
+from ...runtime.registry import get_global_func
 
 globals().update(RELAX)
 __path__ = []  # relax.transform.transform, which some scripts import, is this module too
-__all__ = [*RELAX, "PassContext", "PassInfo", "Sequential", "function_pass", "module_pass"]
+__all__ = [*RELAX, "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext", "RunCodegen",
+           "Sequential", "function_pass", "module_pass"]
+
+
+def RunCodegen(target_options=None, entry_functions=None):
+    """The pass that has external generators write the C of functions with the attribute Codegen, kept in the module's
+    attribute external_mods: a folder carries it, and the network calls it. A generator is a row of
+    codegen/external.py, or tvm.register_func("relax.ext.NAME"): f(functions, options, names of constants) gives a list
+    of C texts or Externals, one for each function.
+
+    target_options: {generator: its options}. entry_functions: what else of the module stays, as DeadCodeElimination has
+    it; None: everything.
+    """
+    def run(mod, context):
+        mod = run_codegen(mod, target_options, _generator)
+        return RELAX["DeadCodeElimination"](entry_functions)(mod) if entry_functions else mod
+    return module_pass(run, opt_level=0, name="RunCodegen")
+
+
+def _generator(name):
+    """The generator of a name, or None."""
+    registered = get_global_func(f"relax.ext.{name}", allow_missing=True)
+    if registered is None:
+        return GENERATORS.get(name)
+    return lambda func, symbol, options: registered([func.with_attr("global_symbol", symbol)], options, {})[0]
+
 
 _INSTEAD = {
     "AnnotateTIROpPattern": "FuseOps groups operators before LegalizeOps, which makes one PrimFunc of each group; "

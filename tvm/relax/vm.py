@@ -47,7 +47,7 @@ def build(mod, target=None, params=None, **_):
         raise TypeError(f"relax.build takes an IRModule, not a {type(mod).__name__}")
     bodies = body_names(mod) if "main" in mod else ()
     graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
-              and not any(f.attrs.get(key) for key in PRIMITIVE)}
+              and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
     if not graphs:
         raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
     if params:

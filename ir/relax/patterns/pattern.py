@@ -22,6 +22,7 @@ from ..ops.common import same_dim
 _COMMUTATIVE = ("add", "multiply")
 # Attributes that TVM hands as arguments, which patterns of calls then name.
 AS_ARGUMENTS = {"strided_slice": ("axes", "begin", "end", "strides")}
+_NUMBERS = {"clip": ("min", "max")}
 CONTEXTS = []  # the open PatternContexts, innermost last
 _DIMS = "dims"  # the key in `found` of {dimension of a pattern: what it is}
 
@@ -411,6 +412,8 @@ def arguments(call):
         count = len(listed[0])
         lists = (v if v is not None else (1,) * count for v in listed)
         return (*call.args, *(rx.RelaxTuple([rx.PrimValue(d) for d in values]) for values in lists))
+    if call.op in _NUMBERS and len(call.args) == 1 and None not in call.attrs.values():
+        return (*call.args, *(rx.PrimValue(call.attrs[name]) for name in _NUMBERS[call.op]))
     return call.args
 
 

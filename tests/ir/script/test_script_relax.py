@@ -11,6 +11,7 @@ from ingot.ir.relax.expr import (BindingBlock, Constant, DataflowBlock, Dataflow
                                  TensorStructInfo)
 from ingot.ir.relax.verifier import verify
 from ingot.ir.script import metadata
+from ingot.ir.script.errors import ScriptError
 from ingot.ir.script.functions import from_source
 from ingot.ir.script.highlight import highlight, show
 from ingot.script import ir as I  # noqa: E741
@@ -268,3 +269,41 @@ def test_both_kinds_of_functions_show(capsys):
     MLP["main"].show()
     assert capsys.readouterr().out.count("def main(") == 2
     assert isinstance(MLP["dense_relu"], tir.PrimFunc)
+
+
+def test_a_function_inside_a_function_is_a_value():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 4), "float32")):
+            @R.function
+            def twice(y: R.Tensor(("n", 4), "float32")):
+                R.func_attr({"Composite": "my.twice"})
+                with R.dataflow():
+                    out = R.add(y, y)
+                    R.output(out)
+                return out
+            once = twice(x)
+            again = twice(once)
+            return again
+
+    inner, first, second = Module["main"].bindings
+    assert inner.value.attrs == {"Composite": "my.twice"} and first.value.op is second.value.op is inner.var
+    assert second.var.struct_info.shape[0] is Module["main"].params[0].struct_info.shape[0]
+    verify(Module)
+    check_round_trip(Module)
+
+
+def test_a_function_inside_a_dataflow_block_is_refused():
+    with pytest.raises(ScriptError, match="put the function before it"):
+        from_source("""
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    with R.dataflow():
+        @R.function
+        def inner(y: R.Tensor((4,), "float32")):
+            return y
+        z = inner(x)
+        R.output(z)
+    return z
+""")

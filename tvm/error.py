@@ -1,0 +1,3 @@
+"""tvm.error: the errors of scripts. Ingot's are Python's, or kinds of their own."""
+TVMError = Exception
+InternalError = Exception

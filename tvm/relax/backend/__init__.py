@@ -1,0 +1,8 @@
+"""relax.backend: patterns of what external generators take, by their names.
+
+    pattern_registry.py   register_patterns, get_patterns_with_prefix, get_pattern
+    cblas.py              products by a BLAS library: partition_for_cblas
+"""
+from ....ir.transform.fuse_by_pattern import FusionPattern as Pattern  # noqa: F401
+from . import cblas, pattern_registry  # noqa: F401
+from .pattern_registry import get_pattern, get_patterns_with_prefix, register_patterns  # noqa: F401
