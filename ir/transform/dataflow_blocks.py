@@ -70,7 +70,7 @@ class _Extract(Mutator):
         for block in seq.blocks:
             for b in block.bindings:
                 if self._is_pure(b.value):
-                    run.append((type(block), b))
+                    run.append((type(block), b.replace(value=self.visit(b.value))))
                 else:
                     end_run()
                     _add(blocks, type(block), b.replace(value=self.visit(b.value)))
@@ -78,7 +78,10 @@ class _Extract(Mutator):
         return hidden(seq.replace(blocks=tuple(kind(tuple(bindings)) for kind, bindings in blocks)))
 
     def _is_pure(self, value):
-        return not isinstance(value, If) and not is_impure(value) and not _called(value) & self.impure
+        if isinstance(value, Function):
+            return True  # its definition: calls of functions that are values count as impure
+        local = isinstance(value, RelaxCall) and not isinstance(value.op, str)
+        return not (isinstance(value, If) or local or is_impure(value) or _called(value) & self.impure)
 
 
 def _add(blocks, kind, binding):
