@@ -308,6 +308,10 @@ class If(RelaxExpr):
     true_branch: RelaxExpr
     false_branch: RelaxExpr
 
+    def __post_init__(self):
+        _wrap(self, "true_branch")
+        _wrap(self, "false_branch")
+
     @property
     def struct_info(self):
         return self.true_branch.struct_info
@@ -364,6 +368,13 @@ class SeqExpr(RelaxExpr):
         return self.body.struct_info
 
 
+def _wrap(node, name):
+    """Make a field that is an expression by itself a SeqExpr of it."""
+    value = getattr(node, name)
+    if isinstance(value, RelaxExpr) and not isinstance(value, SeqExpr):
+        object.__setattr__(node, name, SeqExpr((), value))
+
+
 @node
 class Function(BaseFunc):
     """A graph function. attrs: "global_symbol", "num_input" ..."""
@@ -372,6 +383,11 @@ class Function(BaseFunc):
     body: SeqExpr = None
     ret_struct_info: StructInfo = None
     attrs: dict = node_field(default_factory=dict)
+
+    def __post_init__(self):
+        _wrap(self, "body")
+        if self.ret_struct_info is not None:
+            object.__setattr__(self, "ret_struct_info", as_struct_info(self.ret_struct_info))
 
     def with_attr(self, key, value=None):
         """The function with an attribute more, or with all of a dict of them."""

@@ -119,6 +119,11 @@ _CHECKS = {TensorStructInfo: _check_tensor, ShapeStructInfo: _check_shape, PrimS
            TupleStructInfo: _check_tuple, FuncStructInfo: _check_func}
 
 
+def finer(declared, actual):
+    """What a value is: `actual`, unless what is declared says more, or else. declared: None where nothing is."""
+    return actual if declared is None or actual is not None and is_base_of(declared, actual) else declared
+
+
 # ---------------------------------------------------------------- what two have in common
 
 def common(a, b):
@@ -221,4 +226,4 @@ def _opaque(info):
     return isinstance(info, FuncStructInfo) and info.params is None
 
 
-__all__ = ["BaseCheckResult", "base_check", "common", "derive_call", "erased", "is_base_of"]
+__all__ = ["BaseCheckResult", "base_check", "common", "derive_call", "erased", "finer", "is_base_of"]

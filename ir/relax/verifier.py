@@ -14,15 +14,17 @@ from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
 from .infos import call_dims, derived_info, same_info
+from .lattice import common, is_base_of
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
+from .partial import infer_partial, is_partial
 
 
 class VerifyError(ValueError):
     """A module that breaks a rule; the message says which function and variable, and what was expected."""
 
 
-def verify(mod):
+def verify(mod, wider=False):
     """Return `mod` if it is well formed; raise VerifyError otherwise.
 
     Ensures, for each graph function:
@@ -38,6 +40,8 @@ def verify(mod):
     - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes;
       so do the bodies of control.py's calls, which may use symbolic dimensions of their attrs["dims"].
     PrimFuncs are verified by tir's verifier.
+
+    wider: let what is declared say less than what is inferred, and variables share names, as TVM does.
     """
     if not isinstance(mod, IRModule):
         raise VerifyError(f"verify takes an IRModule, not a {type(mod).__name__}")
@@ -51,7 +55,7 @@ def verify(mod):
             except TIRVerifyError as error:
                 raise VerifyError(f"function {name}: {error}") from error
         elif isinstance(func, Function):
-            _Verifier(mod, name, func, dims).run()
+            _Verifier(mod, name, func, dims, wider).run()
         else:
             raise VerifyError(f"function {name} is a {type(func).__name__}")
     return mod
@@ -59,8 +63,8 @@ def verify(mod):
 
 def _dims(infos):
     """The symbolic dimensions in struct infos."""
-    return free_vars([getattr(info, name) or () for info in infos for name in ("shape", "values", "fields")
-                      if hasattr(info, name)])
+    parts = [getattr(info, name, None) for info in infos for name in ("shape", "values", "value", "fields")]
+    return free_vars([p for p in parts if p is not None])
 
 
 def new_dims(info):
@@ -95,14 +99,18 @@ def contradiction(info, target):
 
 
 class _Verifier:
-    def __init__(self, mod, name, func, dims):
-        self.mod, self.name, self.func = mod, name, func
+    def __init__(self, mod, name, func, dims, wider=False):
+        self.mod, self.name, self.func, self.wider = mod, name, func, wider
         self.dims = {id(d) for d in [*dims, *func.attrs.get("dims", ()), *_dims(p.struct_info for p in func.params)]}
         self.scope, self.defined, self.names = set(), set(), set()
         self.place = "its parameters"
 
     def fail(self, message):
         raise VerifyError(f"function {self.name}, {self.place}: {message}")
+
+    def _fits(self, info, declared):
+        """Whether a value of struct info `info` may be declared so."""
+        return same_info(info, declared) or self.wider and is_base_of(declared, info)
 
     def run(self):
         for p in self.func.params:
@@ -114,7 +122,7 @@ class _Verifier:
             check_places(self.func)
         except PlaceError as error:
             self.fail(str(error))
-        if self.func.ret_struct_info is not None and not same_info(info, self.func.ret_struct_info):
+        if self.func.ret_struct_info is not None and not self._fits(info, self.func.ret_struct_info):
             self.fail(f"it is {info}, declared as {self.func.ret_struct_info}")
 
     def _seq(self, seq, place):
@@ -132,7 +140,7 @@ class _Verifier:
     def _define(self, var):
         if id(var) in self.defined:
             self.fail(f"variable {var.name} is defined twice")
-        if var.name in self.names:
+        if var.name in self.names and not self.wider:
             self.fail(f"two variables are named {var.name}")
         unknown = [d.name for d in _dims([var.struct_info]) if id(d) not in self.dims]
         if unknown:
@@ -157,7 +165,7 @@ class _Verifier:
             if problem:
                 self.fail(f"the value is {info} and can never be {b.var.struct_info}: {problem}")
             self.dims.update(id(d) for d in new_dims(b.var.struct_info))
-        elif not same_info(info, b.var.struct_info):
+        elif not self._fits(info, b.var.struct_info):
             self.fail(f"the variable is declared as {b.var.struct_info}, the value is {info}")
         self._define(b.var)
 
@@ -182,9 +190,11 @@ class _Verifier:
             infos.append(self._seq(branch, f"{place}, the {name} branch"))
             self.scope, self.dims = kept
         self.place = place
-        if not same_info(*infos):
+        if same_info(*infos):
+            return infos[0]
+        if not self.wider:
             self.fail(f"the branches of the `if` give {infos[0]} and {infos[1]}")
-        return infos[0]
+        return common(*infos)
 
     def _local(self, func):
         """The struct info of a function that is a value, which may use what is in scope."""
@@ -243,11 +253,21 @@ class _Verifier:
         if len(call.args) < least or (most is not None and len(call.args) > most):
             self.fail(f"{call.op} takes {least} to {most or 'any number of'} arguments, got {len(call.args)}")
         try:
-            info = spec.infer(call)
-        except InferError as error:
+            info = self._inferred(spec, call)
+        except (InferError, TypeError) as error:
             self.fail(str(error))
-        if not same_info(info, call.struct_info):
+        if not self._fits(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
+
+    def _inferred(self, spec, call):
+        """What inference gives for a call: where arguments need not be known in full, what follows from what is."""
+        if not (self.wider and is_partial(call.args)):
+            return spec.infer(call)
+
+        def of(*args, **attrs):
+            made = call.replace(args=args, attrs=attrs)
+            return made.replace(struct_info=spec.infer(made))
+        return infer_partial(of, call.args, dict(call.attrs))
 
     def _classic(self, call):
         """A call in classic form: of several operators, or of one whose arguments are not known in full."""
@@ -255,7 +275,7 @@ class _Verifier:
             info = upper("classic_call")(call).struct_info
         except (InferError, TypeError) as error:
             self.fail(str(error))
-        if not same_info(info, call.struct_info):
+        if not self._fits(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
 
     def _control(self, call, args):
@@ -289,10 +309,10 @@ class _Verifier:
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
         dims = call_dims(func, args)
         for p, info in zip(func.params, args):
-            if not same_info(info, substitute(p.struct_info, dims)):
+            if not self._fits(info, substitute(p.struct_info, dims)):
                 self.fail(f"parameter {p.name} of {name} is {p.struct_info}, the argument is {info}")
         returned = substitute(func.ret_struct_info, dims)
-        if not same_info(returned, call.struct_info):
+        if not self._fits(returned, call.struct_info):
             self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_value(self, call, args):

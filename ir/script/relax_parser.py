@@ -15,6 +15,7 @@ from ..relax import op
 from ..relax.classic import Function
 from ..relax.control import BODIES, tensor_to_shape
 from ..relax.infos import call_info, derived_info, same_info
+from ..relax.lattice import finer
 from ..names import unique_name
 from ..vdevice import VDevice
 from . import specs as S
@@ -72,7 +73,7 @@ class RelaxParser(Evaluator):
             self.fail(node, f"function {node.name} ends without `return value`")
         self._close_block()
         body = X.SeqExpr(tuple(self.blocks), result)
-        return X.Function(tuple(params), body, returns or result.struct_info, self.attrs)
+        return X.Function(tuple(params), body, finer(returns, result.struct_info), self.attrs)
 
     def signature(self, node):
         """A Function of an ast.FunctionDef's parameters and result, without a body."""

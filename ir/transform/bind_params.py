@@ -1,11 +1,12 @@
-"""Parameters of a graph function that become constants."""
+"""Parameters and symbolic dimensions of graph functions that become constants."""
 from __future__ import annotations
 
 import numpy as np
 
-from ..expr import Var, const, substitute
-from ..node import Mutator
-from ..relax.expr import Constant, RelaxVar
+from ..expr import Var, as_expr, const, substitute
+from ..node import Mutator, collect
+from ..relax.expr import Constant, Function, RelaxVar
+from .canonicalize_bindings import with_dims
 
 
 def bind_params(mod, func_name, params):
@@ -52,3 +53,33 @@ class _Bind(Mutator):
 
     def visit_Constant(self, c):
         return c
+
+
+def bind_symbolic_vars(mod, binding_map, func_name=None):
+    """The module with symbolic dimensions of its graph functions, or of func_name, bound to values.
+
+    binding_map: {name or variable: int or expression}. ValueError where no function has such a dimension, one has two
+    of that name, or there is no such function.
+    """
+    func_name = getattr(func_name, "name", func_name)
+    graphs = [n for n, f in mod.functions.items() if isinstance(f, Function)]
+    if func_name is not None and func_name not in graphs:
+        raise ValueError(f"BindSymbolicVars: there is no graph function {func_name!r}; there are {', '.join(graphs)}")
+    names = graphs if func_name is None else [func_name]
+    used, made = set(), {}
+    for name in names:
+        func, dims = mod[name], {}
+        for v in collect([p.struct_info for p in func.params] + [func.body], Var):
+            key = v if v in binding_map else v.name
+            if key not in binding_map:
+                continue
+            if key is not v and any(d.name == key for d in dims):
+                raise ValueError(f"BindSymbolicVars: {name} has two dimensions {key!r}: give the variable instead")
+            used.add(key)
+            dims[v] = as_expr(binding_map[key]).astype(v.dtype)
+        made[name] = with_dims(func, dims) if dims else func
+    missing = [getattr(k, "name", k) for k in binding_map if k not in used]
+    if missing:
+        where = func_name or "any function"
+        raise ValueError(f"BindSymbolicVars: there is no dimension {', '.join(map(repr, missing))} in {where}")
+    return mod.with_functions({n: made.get(n, f) for n, f in mod.functions.items()})

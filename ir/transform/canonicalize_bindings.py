@@ -3,9 +3,13 @@ from __future__ import annotations
 
 from ..expr import IntImm, PrimExpr, Var, free_vars, substitute
 from ..node import Mutator, collect
-from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo, RelaxTuple,
-                          RelaxVar, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
+from ..op import OPS, InferError
+from ..relax.block_builder import BlockBuilder
+from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo, RelaxCall,
+                          RelaxTuple, RelaxVar, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
+                          VarBinding)
 from ..relax.infos import dims_told, same_info
+from ..relax.lattice import finer, is_base_of
 from ..relax.ops.common import simplify
 from .graph import Substitute
 
@@ -16,6 +20,7 @@ def canonicalize_bindings(func):
     - a variable bound to another, to a constant or to an item of a tuple whose fields are known is replaced by that;
     - a MatchCast to what is known already is a binding; symbolic dimensions whose value a MatchCast tells are replaced
       (ValueError where two tell different ones);
+    - what is known of a call's result follows from its new arguments where these say more;
     - variables of dataflow blocks that nothing outside uses are DataflowVars, and blocks hold bindings.
     """
     func = _with_known_dims(func)
@@ -86,13 +91,15 @@ class _Canonicalize(Mutator):
         self.tuples = {}  # id of a variable -> the tuple that it is
 
     def visit_Function(self, func):
-        return func.replace(body=self.visit_SeqExpr(func.body))
+        body = self.visit_SeqExpr(func.body)
+        ret = func.ret_struct_info
+        return func.replace(body=body, ret_struct_info=ret if body is func.body else finer(ret, body.struct_info))
 
     def visit_Constant(self, constant):
         return constant
 
     def visit_SeqExpr(self, seq):
-        used = _used_outside(seq)
+        used = used_outside(seq)
         blocks = [self._block(block, used.get(id(block), ())) for block in seq.blocks]
         blocks = tuple(b for b in blocks if b.bindings)
         body = self._value(seq.body)
@@ -119,12 +126,24 @@ class _Canonicalize(Mutator):
                 continue
             if flow and type(var) is RelaxVar and id(b.var) not in outside and var is b.var:
                 self.env[id(b.var)] = var = DataflowVar(var.name, var.struct_info, var.origin)
+            if value is not b.value and isinstance(b, VarBinding):
+                value, var = self._known_better(b.var, value, var)
             if isinstance(value, RelaxTuple):
                 self.tuples[id(var)] = value
             same = value is b.value and var is b.var and isinstance(b, VarBinding)
             kept.append(b if same else VarBinding(var, value))
         kept = tuple(kept)
         return block if kept == block.bindings else block.replace(bindings=kept)
+
+    def _known_better(self, old, value, var):
+        """A call with other arguments than before and its variable, with what these tell of the result."""
+        info = _inferred(value)
+        if info is None or same_info(info, var.struct_info) or not is_base_of(var.struct_info, info):
+            return value, var
+        new = var.replace(struct_info=info)
+        self.env.update({i: new for i, v in self.env.items() if v is var})
+        self.env[id(old)] = self.env[id(var)] = new
+        return value.replace(struct_info=info), new
 
     def _name_by_outputs(self, block, outside):
         """Where an output is another name of a variable of the block, that variable is called so where it is bound."""
@@ -156,10 +175,21 @@ class _Canonicalize(Mutator):
         return value
 
     def _tuple(self, value):
+        value = self._value(value) if isinstance(value, TupleGetItem) else value
         return value if isinstance(value, RelaxTuple) else self.tuples.get(id(value))
 
 
-def _used_outside(seq):
+def _inferred(value):
+    """The struct info of a call of an operator, None where it cannot be told."""
+    if not isinstance(value, RelaxCall) or value.op not in OPS:
+        return None
+    try:
+        return BlockBuilder().normalize(value.replace(struct_info=None)).struct_info
+    except (InferError, TypeError):
+        return None
+
+
+def used_outside(seq):
     """{id(block): ids of its variables that other blocks or the result use}."""
     users = [(id(block), {id(v) for b in block.bindings for v in collect(b.value, (RelaxVar, DataflowVar))})
              for block in seq.blocks]
@@ -171,4 +201,4 @@ def _used_outside(seq):
     return found
 
 
-__all__ = ["canonicalize_bindings", "with_dims"]
+__all__ = ["canonicalize_bindings", "used_outside", "with_dims"]

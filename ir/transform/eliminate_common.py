@@ -25,6 +25,7 @@ class _Eliminate(Mutator):
 
     def visit_SeqExpr(self, seq):
         outer, blocks = self.known, []
+        self.known = dict(outer)
         for block in seq.blocks:
             before = dict(self.known)
             self.known = {} if isinstance(block, DataflowBlock) else self.known
@@ -34,7 +35,7 @@ class _Eliminate(Mutator):
                 self._end_names(bindings)
                 self.known = before | self._outputs(bindings)
         body = Substitute(self.env).visit(seq.body)
-        self.known = dict(outer)
+        self.known = outer
         same = all(a is b for a, b in zip(blocks, seq.blocks)) and body is seq.body
         return seq if same else seq.replace(blocks=tuple(blocks), body=body)
 

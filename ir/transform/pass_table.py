@@ -13,13 +13,16 @@ from ..relax.expr import Function
 from .accumulate import accumulate
 from .alias import update_in_place
 from .alignments import state_alignments
-from .bind_params import bind_params
+from .bind_params import bind_params, bind_symbolic_vars
 from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
+from .combine_matmul import combine_parallel_matmul
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
+from .dataflow_blocks import convert_to_dataflow, to_non_dataflow
+from .dataflow_reshape import rewrite_dataflow_reshape
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
 from .dot_rows import dot_rows
@@ -62,17 +65,22 @@ from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
+from .lift_params import lift_transform_params
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .match_signs import match_signs
+from .matmul_rules import (adjust_matmul_order, expand_matmul_of_sum, reorder_permute_dims_after_concat,
+                           reorder_take_after_matmul)
 from .matrix_dots import matrix_dots
+from .model_params import bundle_model_params
 from .merge_composites import merge_composite_functions
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
+from .normal_form import normalize
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
 from .overwrites import find_overwrites
@@ -83,6 +91,8 @@ from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
+from .private_signatures import expand_tuple_arguments, remove_unused_outputs, remove_unused_parameters
+from .purity import remove_purity_checking
 from .qnn_canonicalize import qnn_canonicalize
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
@@ -93,6 +103,7 @@ from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .split_sums import split_sums
+from .symbols import attach_global_symbol, normalize_global_var
 from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
@@ -331,7 +342,25 @@ def _functions(function, settings):
 
 
 RELAX = _rows(
+    ("Normalize", _module, normalize),
+    ("NormalizeGlobalVar", _module, normalize_global_var),
+    ("AttachGlobalSymbol", _module, attach_global_symbol),
+    ("ToNonDataflow", _functions, to_non_dataflow),
+    ("ConvertToDataflow", _module, convert_to_dataflow),
+    ("RemovePurityChecking", _module, remove_purity_checking),
+    ("RewriteDataflowReshape", _module, rewrite_dataflow_reshape),
+    ("BundleModelParams", _module, bundle_model_params),
+    ("LiftTransformParams", _module, lift_transform_params),
+    ("RemoveUnusedParameters", _module, remove_unused_parameters),
+    ("RemoveUnusedOutputs", _module, remove_unused_outputs),
+    ("ExpandTupleArguments", _module, expand_tuple_arguments),
+    ("CombineParallelMatmul", _functions, combine_parallel_matmul),
+    ("AdjustMatmulOrder", _functions, adjust_matmul_order),
+    ("ExpandMatmulOfSum", _functions, expand_matmul_of_sum),
+    ("ReorderPermuteDimsAfterConcat", _functions, reorder_permute_dims_after_concat),
+    ("ReorderTakeAfterMatmul", _functions, reorder_take_after_matmul),
     ("BindParams", _module, bind_params),
+    ("BindSymbolicVars", _module, bind_symbolic_vars),
     ("InOperators", _graph, in_operators),
     ("CanonicalizeBindings", _functions, canonicalize_bindings),
     ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),

@@ -11,6 +11,7 @@ from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call
 from ...ir.tir.reshapes import is_reshape
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
+from ...ir.transform.model_params import computable_at_compile_time
 
 VARS = (RelaxVar, DataflowVar)
 
@@ -18,11 +19,14 @@ VARS = (RelaxVar, DataflowVar)
 def well_formed(obj, check_struct_info=True):
     """Whether the verifier passes a module, or a function alone. relax.verifier.verify says what is wrong.
 
+    A public function's name is its global_symbol. What is declared may say less than what is inferred.
     check_struct_info is accepted for TVM's sake: struct info is always checked.
     """
     mod = obj if isinstance(obj, IRModule) else IRModule({"main": obj})
+    if any(f.attrs.get("global_symbol", name) != name for name, f in mod.functions.items() if obj is mod):
+        return False
     try:
-        verify(mod)
+        verify(mod, wider=True)
     except VerifyError:
         return False
     return True
@@ -166,19 +170,6 @@ def detect_recursion(mod):
         if group and group not in groups:
             groups.append(group)
     return [[GlobalVar(name) for name in group] for group in groups]
-
-
-def computable_at_compile_time(func):
-    """The variables of a function that its weights alone decide: parameters from attrs["num_input"] on, and what is
-    computed of them without side effects."""
-    known = {id(p): p for p in func.params[func.attrs.get("num_input", len(func.params)):]}
-    sizes = {id(v) for p in known.values() for v in symbols(p.struct_info)}
-    for b in func.bindings:
-        used = all_vars(b.value)
-        free = [v for v in symbols(b.value) if id(v) not in sizes]
-        if all(id(v) in known for v in used) and not free and not contains_impure_call(b.value):
-            known[id(b.var)] = b.var
-    return list(known.values())
 
 
 def symbols(node):

@@ -35,9 +35,15 @@ def _generator(name):
     return lambda func, symbol, options: registered([func.with_attr("global_symbol", symbol)], options, {})[0]
 
 
+_INSTEAD = {
+    "AnnotateTIROpPattern": "FuseOps groups operators before LegalizeOps, which makes one PrimFunc of each group; "
+                            "Sequential([FuseOps(), LegalizeOps()])",
+    "UpdateVDevice": "a module runs on the device of its target: compile(mod, target=...)",
+}
+
+
 def __getattr__(name):
     """No such pass: the error says what does its work."""
-    if name == "AnnotateTIROpPattern":
-        raise AttributeError(f"there is no pass {name}: FuseOps groups operators before LegalizeOps, which makes one "
-                             "PrimFunc of each group; Sequential([FuseOps(), LegalizeOps()])")
+    if name in _INSTEAD:
+        raise AttributeError(f"there is no pass {name}: {_INSTEAD[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(RELAX)}")

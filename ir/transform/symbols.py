@@ -1,0 +1,54 @@
+"""AttachGlobalSymbol, NormalizeGlobalVar: the names of a module's functions and those that others find agree."""
+from __future__ import annotations
+
+from ..module import GlobalVar
+from ..names import unique_name
+from ..node import Mutator
+from ..relax.expr import Function
+
+SYMBOL = "global_symbol"
+
+
+def attach_global_symbol(mod):
+    """A module whose functions have a "global_symbol": their name, that of PrimFuncs after the module's attribute
+    "system_lib_prefix". Those that have one keep it; functions are called as their symbols say."""
+    prefix = mod.attrs.get("system_lib_prefix") or ""
+    made = {n: f if SYMBOL in f.attrs else f.with_attr(SYMBOL, n if isinstance(f, Function) else f"{prefix}{n}")
+            for n, f in mod.functions.items()}
+    return renamed(mod.with_functions(made), {n: made[n].attrs[SYMBOL] for n in made if SYMBOL not in mod[n].attrs})
+
+
+def normalize_global_var(mod):
+    """A module in which each function with a "global_symbol" is called so; private ones whose name is taken by that
+    give way. ValueError where two functions have one symbol."""
+    public = {n: f.attrs[SYMBOL] for n, f in mod.functions.items() if SYMBOL in f.attrs}
+    twice = sorted({s for s in public.values() if list(public.values()).count(s) > 1})
+    if twice:
+        raise ValueError(f"NormalizeGlobalVar: functions {', '.join(n for n, s in public.items() if s == twice[0])} "
+                         f"all have the global_symbol {twice[0]!r}; give each its own")
+    taken = set(public.values())
+    names = {n: public[n] if n in public else unique_name(n, taken, "") for n in mod.functions}
+    return renamed(mod, names)
+
+
+def renamed(mod, names):
+    """The module with functions called otherwise, also by their callers: names is {name: new name}."""
+    names = {old: new for old, new in names.items() if old != new}
+    if not names:
+        return mod
+    rename = _Rename(names)
+    return mod.with_functions({names.get(n, n): rename.visit(f) for n, f in mod.functions.items()})
+
+
+class _Rename(Mutator):
+    def __init__(self, names):
+        self.names = names
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_GlobalVar(self, gv):
+        return GlobalVar(self.names[gv.name]) if gv.name in self.names else gv
+
+
+__all__ = ["attach_global_symbol", "normalize_global_var", "renamed"]
