@@ -176,8 +176,8 @@ INGOT_INLINE int32_t ingot_clz(uint64_t x)
 }
 
 /* x rounded, ties to even, plus an integer from -255 to 255, as a byte that saturates; x is not NaN. Where processors
- * have an instruction for them integers saturate, too; where they have no floats the bits of x tell, and 1023 stands for
- * all above. */
+ * have an instruction for them integers saturate, too; where they have no floats the bits of x tell, and 1023 stands
+ * for all above. */
 #if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__aarch64__) && defined(__GNUC__)
 #define INGOT_ROUND_I32(x, n) __asm__("vcvtr.s32.f32 %0, %1" : "=t"(n) : "t"(x))
 #elif defined(__riscv_flen) && defined(__GNUC__)

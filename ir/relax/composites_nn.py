@@ -106,11 +106,12 @@ def conv(rank, transposed=False):
 
     def of_layout(ops, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout,
                   out_dtype, **more):
+        blocks = re.search(r"\d", data_layout + kernel_layout)
+        if blocks and out_layout and rank == 2:  # the row knows what blocks make
+            more["out_layout"] = out_layout
+        elif blocks and out_layout not in (None, "", data_layout):
+            raise InferError(f"{name}: out_layout {out_layout!r} of blocks must be data_layout {data_layout!r}")
         out_layout = out_layout or data_layout
-        blocks, made = re.search(r"\d", data_layout + kernel_layout), re.search(r"\d+(?=o$)", kernel_layout)
-        own = f"{native}{made[0]}c" if made else data_layout  # what the kernel's blocks make
-        if blocks and out_layout not in (data_layout, own):
-            raise InferError(f"{name}: out_layout {out_layout!r} of blocks must be {own!r}")
         if blocks or data_layout == native and kernel_layout == kernel and (
                 out_layout == native):
             blocked = {"data_layout": data_layout} if data_layout != native else {}

@@ -102,8 +102,8 @@ _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("LaneIndexedDot", "MatrixDots", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes", "OutlineTiles",
-                "NameStrides")
+_OF_NETWORKS = ("LaneIndexedDot", "MatrixDots", "DotRows", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes",
+                "OutlineTiles", "NameStrides")
 
 
 @dataclass(frozen=True)
