@@ -5,7 +5,6 @@ import re
 import textwrap
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from math import prod
 
 import numpy as np

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..codegen.target import Target
-from ..ir.dtype import DataType
 from .binding import NetworkError
 from .emulated import Count
 from .library import CompiledLibrary

@@ -5,9 +5,8 @@ from ..expr import IntImm, PrimExpr, Var, free_vars, substitute
 from ..node import Mutator, collect
 from ..op import OPS, InferError
 from ..relax.block_builder import BlockBuilder
-from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo, RelaxCall,
-                          RelaxTuple, RelaxVar, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
-                          VarBinding)
+from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxTuple,
+                          RelaxVar, TupleGetItem, VarBinding)
 from ..relax.infos import dims_told, same_info
 from ..relax.lattice import finer, is_base_of
 from ..relax.ops.common import simplify

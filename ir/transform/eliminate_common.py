@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..dtype import DataType
 from ..node import Mutator, Node
-from ..relax.expr import Constant, DataflowBlock, DataflowVar, If, MatchCast, RelaxCall, RelaxVar, VarBinding
+from ..relax.expr import Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxVar, VarBinding
 from .dead_code import is_impure
 from .graph import Substitute
 
@@ -48,7 +48,7 @@ class _Eliminate(Mutator):
                                   true_branch=self.visit(value.true_branch),
                                   false_branch=self.visit(value.false_branch))
             self.known = known
-        elif type(value).__name__ == "Function":
+        elif isinstance(value, Function):
             value = self.visit(value)
         else:
             value = Substitute(self.env).visit(value)
@@ -61,7 +61,7 @@ class _Eliminate(Mutator):
         return b if value is b.value else b.replace(value=value)
 
     def _counts(self, value):
-        if isinstance(value, (RelaxVar, DataflowVar, Constant, If)) or type(value).__name__ == "Function":
+        if isinstance(value, (RelaxVar, DataflowVar, Constant, Function, If)):
             return False
         return isinstance(value, RelaxCall) or not self.call_only
 

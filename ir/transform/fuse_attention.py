@@ -96,7 +96,7 @@ class _FuseAttention(GraphRewriter):
         scores, masks = self._masked(softmax.args[0])
         if scores is None or not same_shape(scores[0].struct_info.shape, softmax.struct_info.shape):
             return None
-        (products, scale), (q, of_q), (k, of_k) = scores, *(self._scaled(a, False) for a in scores[0].args)
+        (_, scale), (q, of_q), (k, of_k) = scores, *(self._scaled(a, False) for a in scores[0].args)
         keys = self._turned(k)
         if keys is None:
             return None

@@ -7,11 +7,11 @@ from ..names import Names, unique_name
 from ..node import Mutator, collect, structural_equal
 from ..op import OPS
 from ..relax.block_builder import call_op
+from ..relax.expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, ExternFunc, Function, If, MatchCast,
+                          PrimStructInfo, PrimValue, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding)
 from ..relax.patterns import pattern as dp
 from ..relax.patterns.forms import is_gv, wildcard
 from ..relax.patterns.graph import PatternContext
-from ..relax.expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimStructInfo,
-                          PrimValue, RelaxCall, RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding)
 from ..upper import provides
 from .canonicalize_bindings import canonicalize_bindings
 from .context import Pass, PassInfo
@@ -410,7 +410,7 @@ def _pattern_of(value, made):
         return made[value]
     if isinstance(value, RelaxCall):
         callee = dp.callee(value)
-        op = dp.ExternFuncPattern(callee.global_symbol) if type(callee).__name__ == "ExternFunc" else (
+        op = dp.ExternFuncPattern(callee.global_symbol) if isinstance(callee, ExternFunc) else (
             is_gv(callee.name) if hasattr(callee, "name_hint") else dp.ExprPattern(callee))
         call = dp.CallPattern(op, [_pattern_of(a, made) for a in dp.arguments(value)])
         return call.has_attr(_asked(value)) if _asked(value) else call
@@ -421,7 +421,7 @@ def _pattern_of(value, made):
     if isinstance(value, PrimValue):
         return wildcard().has_struct_info(PrimStructInfo(value.value.dtype)) if free_vars(
             value) else dp.ExprPattern(value)
-    if type(value).__name__ == "ExternFunc":
+    if isinstance(value, ExternFunc):
         return dp.ExternFuncPattern(value.global_symbol)
     if isinstance(value, Constant) or hasattr(value, "values") and not free_vars(value):
         return dp.ExprPattern(value)

@@ -183,7 +183,7 @@ class _OnCores(Attention):
 
     def _softmax(self, logits, exp, highest, top, greater, shrink, weights):
         lane, quarter = self.lane, {"t": 4, "q": self.tile // 4}
-        zero, after = const(0, self.acc), const(self.after, self.acc)
+        after = const(self.after, self.acc)
 
         def own(buffer, w, i, g, t, q):
             """The q-th of the elements of a row that a lane has."""

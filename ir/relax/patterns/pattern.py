@@ -214,7 +214,7 @@ class ExternFuncPattern(DFPattern):
     global_symbol: str = ""
 
     def solutions(self, expr, found, m):
-        if type(expr).__name__ == "ExternFunc" and self.global_symbol in ("", expr.global_symbol):
+        if isinstance(expr, rx.ExternFunc) and self.global_symbol in ("", expr.global_symbol):
             yield found
 
 
