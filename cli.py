@@ -195,8 +195,9 @@ def _add_options(sub):
     if sub.prog.endswith("inspect"):  # whose --memory is what it prints
         sub.set_defaults(memories=None)
     else:
-        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...", help="memories of a board that the arena is spread over, the "
-                     "fastest first: dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
+        sub.add_argument("--memory", dest="memories", metavar="NAME=BYTES,...",
+                         help="memories of a board that the arena is spread over, the fastest first: "
+                         "dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
@@ -444,7 +445,8 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit, "memory": args.memories, "weight_groups": args.weight_groups,
+            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
+            "memory": args.memories, "weight_groups": args.weight_groups,
             "byte_order": args.byte_order, "dtype": args.dtype,
             "requantize": args.requantize}
 

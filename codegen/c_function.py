@@ -29,8 +29,8 @@ class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
     it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
     a parallel region are to call it together, each with its ingot_worker; waits: whether they wait for one another at
-    its end; tiles: the C of the functions that it calls; packed: the functions of others that it calls; maps: TensorMaps that parameters
-    are in place of matrices."""
+    its end; tiles: the C of the functions that it calls; packed: the functions of others that it calls; maps:
+    TensorMaps that parameters are in place of matrices."""
 
     name: str
     signature: str

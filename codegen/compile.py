@@ -266,7 +266,8 @@ def compile_for_each(mod, options, source_hash=None):
     if externals_of(mod):
         raise ValueError("what external generators wrote is in a folder once: compile for one target")
     if options[0].memories or options[0].weights == "stream" or options[0].weight_groups > 1:
-        raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: compile for each of them alone")
+        raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: "
+                         "compile for each of them alone")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 

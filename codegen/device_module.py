@@ -82,7 +82,8 @@ class DeviceModule:
         title = textwrap.fill(c_comment(", ".join(f.name for f in self.functions)), 100, subsequent_indent=" * ")
         own = ["ingot.h"] if self.target.kind == "cuda" else []
         return render(TEMPLATES[self.target.kind], title=title, version=VERSION, target=self.target.name,
-                      kernels=self.kernels, launches=launches, maps=self._maps() if launches else {}, single=False, imports=imports_of(self.kernels),
+                      kernels=self.kernels, launches=launches, maps=self._maps() if launches else {},
+                       single=False, imports=imports_of(self.kernels),
                       **includes_of(self._uses(), *own))
 
 

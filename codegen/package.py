@@ -438,7 +438,8 @@ class Folder:
             "arena_on_heap": large_arena or arena_bytes is None,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
-            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(), "tensor_bytes": tensors_bytes(m) or 0,
+            "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
+            "tensor_bytes": tensors_bytes(m) or 0,
             "accuracy": m.accuracy, "weights": m.weights, "weight_blobs": self._weight_blobs(),
             "weights_symbol": self.weights_symbol or f"{self.name}_weights",
             "weights_bytes": max(p.weights_bytes, 64),

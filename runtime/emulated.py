@@ -1,5 +1,5 @@
-"""EmulatedLibrary: a network of another machine, run by QEMU, or of WebAssembly, run by Node.js. Its folder is built as its Makefile says, and each call
-runs the example program on files."""
+"""EmulatedLibrary: a network of another machine, run by QEMU, or of WebAssembly, run by Node.js. Its folder is built
+as its Makefile says, and each call runs the example program on files."""
 from __future__ import annotations
 
 import os

@@ -104,7 +104,8 @@ def test_compile(calls, tmp_path, capsys):
                       "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {},
                       "accuracy": "relaxed", "algorithms": None,
                       "shapes": {"x": ("n", 3), "s": [(2, 3), (4,)], "t": [(5,)], "e": (), "o": None},
-                      "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None, "weight_groups": 1, "byte_order": None, "dtype": "float32",
+                      "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None,
+                       "weight_groups": 1, "byte_order": None, "dtype": "float32",
                       "requantize": "float"}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
@@ -134,7 +135,8 @@ def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": None, "weights": None, "name": None, "opt_level": 2,
                       "dims": {}, "bounds": {}, "aliases": {}, "shapes": {}, "accuracy": None, "algorithms": None,
-                      "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None, "weight_groups": 1, "byte_order": None, "dtype": "float32",
+                      "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None,
+                       "weight_groups": 1, "byte_order": None, "dtype": "float32",
                       "requantize": "float"}]
 
 

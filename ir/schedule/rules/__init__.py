@@ -34,7 +34,7 @@ from .winograd import winograd
 
 RULES = {rule.__name__: rule for rule in (
     attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
-    byte_tiles,    columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+    byte_tiles, columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 # The rules by the kind of target; RULES for those not here.
 RULES_OF = dict.fromkeys(GPUS, GPU_RULES)
 
@@ -120,8 +120,9 @@ class Decision:
 
     def schedule(self, target, check=None):
         """Apply what is decided, once: the Schedule for a target, the same or one thread of it, for which sizes are
-        chosen anew. check: function of the Schedule that raises PlanError where the next rule is to be tried. `.plan` is what was applied, `.trace` how, and `.refused` says why other rules were not, for what
-        fits then may be slower; also which loops threads could not share."""
+        chosen anew. check: function of the Schedule that raises PlanError where the next rule is to be tried. `.plan` is
+        what was applied, `.trace` how, and `.refused` says why other rules were not, for what fits then may be slower;
+        also which loops threads could not share."""
         while self._match is not None:
             try:
                 plan = self.plan if target == self.target else _choose(self._match, target, self._given)
