@@ -132,7 +132,7 @@ def test_batch_norm_in_a_script():
     (lambda: relax.VirtualMachine(relax.build(Forward))["forward"](W0), ValueError, "inputs"),
     (lambda: relax.transform.AnnotateTIROpPattern, AttributeError,
      "there is no pass AnnotateTIROpPattern: FuseOps groups operators before"),
-    (lambda: relax.transform.Nope, AttributeError, "no attribute 'Nope'; passes: BindParams"),
+    (lambda: relax.transform.Nope, AttributeError, "no attribute 'Nope'; passes: Normalize"),
 ])
 def test_errors(request_, error, message):
     with pytest.raises(error, match=message):
