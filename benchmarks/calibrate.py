@@ -77,7 +77,7 @@ def measure(target, sizes):
             return rate(action) / clock
 
         def read(size, work=0):
-            return pace(lambda n: library.read_beside(floats, size // 4, work, out, n))
+            return pace(lambda n: library.read_beside(floats, min(size, LARGE) // 4, work, out, n))
 
         found["multiply_adds"] = pace(lambda n: library.multiply_adds(out, n))
         few, both = (pace(lambda n, loop=loop: loop(out, n)) for loop in (
