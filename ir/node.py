@@ -20,6 +20,7 @@ from operator import attrgetter, is_
 import numpy as np
 
 REGISTRY: dict[str, type] = {}
+MOST_COMPARED = 64  # elements of an array that structure_key compares
 
 
 class Node:
@@ -378,13 +379,18 @@ def digest(root, map_free_vars=False, names=False, size=8):
 def structure_key(value):
     """A hashable key, equal for values that differ in the identity of nodes alone that are no variables or buffers.
 
-    For looking up what was found for an equal value, within one computation: variables count by identity."""
+    For looking up what was found for an equal value, within one computation: variables count by identity, and so do
+    arrays of more than MOST_COMPARED elements."""
     if isinstance(value, Node):
         if value._is_binder_leaf:
             return id(value)
         return (type(value), *[structure_key(getattr(value, f)) for f in value._visible])
     if isinstance(value, (tuple, list)):
         return tuple([structure_key(v) for v in value])
+    if isinstance(value, dict):
+        return tuple([(k, structure_key(v)) for k, v in sorted(value.items(), key=lambda item: str(item[0]))])
+    if isinstance(value, np.ndarray):
+        return id(value) if value.size > MOST_COMPARED else value.tobytes(), value.dtype.str, value.shape
     return value.hex() if isinstance(value, float) else value
 
 

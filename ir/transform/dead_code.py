@@ -59,10 +59,8 @@ class _RemoveUnused(Mutator):
                     b = b.replace(value=self.visit(b.value))
                     used.update(map(id, collect(b.value, _VARS)))
                     kept.append(b)
+            kept = tuple(reversed(kept))
             if kept:
-                blocks.append(block.replace(bindings=tuple(reversed(kept))))
-        blocks.reverse()
-        same = len(blocks) == len(seq.blocks) and all(
-            len(a.bindings) == len(b.bindings) and all(x is y for x, y in zip(a.bindings, b.bindings))
-            for a, b in zip(blocks, seq.blocks))
-        return seq if same else seq.replace(blocks=tuple(blocks))
+                blocks.append(block if kept == block.bindings else block.replace(bindings=kept))
+        blocks = tuple(reversed(blocks))
+        return seq if blocks == seq.blocks else seq.replace(blocks=blocks)

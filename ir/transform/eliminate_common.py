@@ -1,13 +1,10 @@
 """EliminateCommonSubexpr of graphs: a value that is computed again is another name of the first."""
 from __future__ import annotations
 
-from ..dtype import DataType
-from ..node import Mutator, Node
+from ..node import Mutator, structure_key
 from ..relax.expr import Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxVar, VarBinding
 from .dead_code import is_impure
 from .graph import Substitute
-
-_NUMBERS_BY_VALUE = 64  # elements of constants that are compared; larger ones are the same where their data is
 
 
 def eliminate_common_subexpr(func, call_only=False):
@@ -42,18 +39,15 @@ class _Eliminate(Mutator):
     def _binding(self, b):
         value = b.value
         if isinstance(value, If):
-            known = self.known
-            self.known = dict(known)
             value = value.replace(cond=Substitute(self.env).visit(value.cond),
                                   true_branch=self.visit(value.true_branch),
                                   false_branch=self.visit(value.false_branch))
-            self.known = known
         elif isinstance(value, Function):
             value = self.visit(value)
         else:
             value = Substitute(self.env).visit(value)
         if (isinstance(b, MatchCast) or self._counts(value)) and not is_impure(value):
-            key = (value_key(value), value_key(b.var.struct_info) if isinstance(b, MatchCast) else None)
+            key = structure_key((value, b.var.struct_info if isinstance(b, MatchCast) else None))
             first = self.known.setdefault(key, b.var)
             if first is not b.var:
                 self.env[id(b.var)] = first
@@ -81,19 +75,3 @@ class _Eliminate(Mutator):
                 if key is not None:
                     found.setdefault(key, b.var)
         return found
-
-
-def value_key(value):
-    """A hashable key, equal for values that are computed alike from the same variables."""
-    if isinstance(value, Constant):
-        data = value.data
-        return (id(data) if data.size > _NUMBERS_BY_VALUE else data.tobytes(), data.dtype.str, data.shape)
-    if isinstance(value, Node):
-        if value._is_binder_leaf:
-            return id(value)
-        return (type(value), *(value_key(getattr(value, f)) for f in value._visible))
-    if isinstance(value, (tuple, list)):
-        return tuple(map(value_key, value))
-    if isinstance(value, dict):
-        return tuple((k, value_key(v)) for k, v in sorted(value.items(), key=lambda item: str(item[0])))
-    return value.hex() if isinstance(value, float) else str(value) if isinstance(value, DataType) else value

@@ -7,8 +7,9 @@ from ..names import Names, unique_name
 from ..node import collect
 from ..relax.expr import Constant, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar
 from ..relax.patterns import pattern as dp
-from .outline_groups import (Calls, Group, codegen_function, generator_of, may_be_partitioned, outline_groups,
+from .outline_groups import (Group, codegen_function, generator_of, may_be_partitioned, outline_groups,
                              without_uncalled, wrapped)
+from .symbols import Calls
 
 _INSIDE = (dp.CallPattern, dp.TupleGetItemPattern, dp.TuplePattern)  # patterns of what is computed in a group
 

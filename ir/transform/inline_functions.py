@@ -55,8 +55,8 @@ class _Inline(Mutator):
         return constant
 
     def visit_SeqExpr(self, seq):
-        blocks = [self._block(block) for block in seq.blocks]
-        return seq if all(map(lambda a, b: a is b, blocks, seq.blocks)) else seq.replace(blocks=tuple(blocks))
+        blocks = tuple(map(self._block, seq.blocks))
+        return seq if blocks == seq.blocks else seq.replace(blocks=blocks)
 
     def _block(self, block):
         bindings, kind = [], DataflowVar if isinstance(block, DataflowBlock) else RelaxVar
@@ -68,8 +68,8 @@ class _Inline(Mutator):
             body = self.visit(instance(func, b.value.args))
             result, more = flattened(body, self.names, kind)
             bindings += [*more, VarBinding(b.var, result)]
-        same = len(bindings) == len(block.bindings) and all(map(lambda a, b: a is b, bindings, block.bindings))
-        return block if same else block.replace(bindings=tuple(bindings))
+        bindings = tuple(bindings)
+        return block if bindings == block.bindings else block.replace(bindings=bindings)
 
     def _callee(self, value):
         name = value.attrs["gv"].name if isinstance(value, RelaxCall) and value.op == "call" else None

@@ -3,13 +3,12 @@ from __future__ import annotations
 
 from ..expr import Var
 from ..names import Names, unique_name
-from ..node import collect
+from ..node import collect, structure_key
 from ..relax.expr import (DataflowBlock, DataflowVar, Function, If, RelaxTuple, RelaxVar, SeqExpr,
                           TensorStructInfo, TupleStructInfo, VarBinding)
 from ..relax.infos import same_info
 from .canonicalize_bindings import canonicalize_bindings, with_dims
 from .dead_code import remove_all_unused
-from .eliminate_common import value_key
 from .graph import Substitute
 from .model_params import STOP, computable_at_compile_time, weight_items
 
@@ -90,7 +89,7 @@ class _Plan:
         self.env = {id(mine): theirs for mine, theirs in zip(self.weights, weights)}
         for b in self.bindings:
             value = Substitute(self.env).visit(b.value)
-            key = value_key(value)
+            key = structure_key(value)
             self.env[id(b.var)] = shared.setdefault(key, (b.var, value))[0]
             self.keys[id(b.var)] = key
 

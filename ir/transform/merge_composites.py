@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from ..names import Names, unique_name
 from ..relax.expr import Function, RelaxCall
-from .outline_groups import (Calls, Group, codegen_function, dependencies, generator_of, may_be_partitioned,
+from .outline_groups import (Group, codegen_function, dependencies, generator_of, may_be_partitioned,
                              outline_groups, without_uncalled)
+from .symbols import Calls
 
 
 def merge_composite_functions(mod):

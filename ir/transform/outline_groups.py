@@ -236,18 +236,5 @@ def without_uncalled(mod, kind):
                                if n in called or not (isinstance(f, Function) and f.attrs.get(kind))})
 
 
-class Calls(Mutator):
-    """Calls of functions as calls of others: {name: name}."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def visit_Constant(self, constant):
-        return constant
-
-    def visit_GlobalVar(self, gv):
-        return GlobalVar(self.names[gv.name]) if gv.name in self.names else gv
-
-
-__all__ = ["APART", "Calls", "Group", "codegen_function", "dependencies", "generator_of", "may_be_partitioned",
+__all__ = ["APART", "Group", "codegen_function", "dependencies", "generator_of", "may_be_partitioned",
            "outline_groups", "without_uncalled", "wrapped"]

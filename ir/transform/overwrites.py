@@ -8,7 +8,7 @@ from ..arith import Analyzer
 from ..expr import IntImm, Ramp
 from ..node import Node, collect, structural_equal
 from ..tir.stmt import BufferLoad, BufferStore, For, IfThenElse, Stmt, While
-from .walk import statements
+from .walk import all_statements, statements
 
 ASKED = "may_overwrite"  # attribute: elements of the one result of a function, where overwriting is asked for
 ATTRIBUTE = "overwrites"  # attribute: the positions, among tensors, of inputs that the result may overwrite
@@ -35,7 +35,7 @@ def _read_where_written(func, buffer, result):
     """Whether a function reads a buffer for nothing but the stores of the result, there at the index that is written,
     and reads none of the result."""
     simplify, read = Analyzer().simplify, False
-    for stmt in _each(func.body):
+    for stmt in all_statements(func.body):
         values = [v for f in fields(stmt) for v in _as_tuple(getattr(stmt, f.name)) if not isinstance(v, Stmt)]
         stored = isinstance(stmt, BufferStore) and stmt.buffer is result
         allowed = {id(load) for load in collect(stmt.value, BufferLoad) if _alike(load.indices[0], stmt.indices[0],
@@ -45,12 +45,6 @@ def _read_where_written(func, buffer, result):
                 return False
             read |= load.buffer is buffer
     return read
-
-
-def _each(stmt):
-    yield stmt
-    for inner in statements(stmt):
-        yield from _each(inner)
 
 
 def _as_tuple(value):

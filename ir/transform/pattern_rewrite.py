@@ -120,10 +120,9 @@ class TupleRewriter(PatternMatchingRewriter):
     def rewrites(self, bindings):
         bindings, changed = list(bindings), {}
         known = dp.Match({b.var: b.value for b in bindings})
-        index = {b.var: n for n, b in enumerate(bindings)}
         for places in self._places(bindings, known):
             chosen = [bindings[n] for n in places]
-            if any(b.var in changed for b in chosen) or not self._may_move(bindings, places, index):
+            if any(b.var in changed for b in chosen) or not self._may_move(bindings, places):
                 continue
             for found in known.all_of(self.patterns, [b.value for b in chosen], {}):
                 new = self.func(RelaxTuple([b.var for b in chosen]), dp.public(found))
@@ -146,7 +145,7 @@ class TupleRewriter(PatternMatchingRewriter):
                     yield from rest(k + 1, (*chosen, n))
         return rest(0, ())
 
-    def _may_move(self, bindings, places, index):
+    def _may_move(self, bindings, places):
         """Whether all are known before the first use of one of them."""
         chosen, last = {bindings[n].var for n in places}, max(places)
         return not any(v in chosen for b in bindings[:last + 1] for v in collect(b.value, (RelaxVar, DataflowVar)))
@@ -246,8 +245,8 @@ class _Apply(Mutator):
                     continue
                 new += [*self._bindings(run, RelaxVar), *([b] if b is not None else [])]
                 run = []
-        same = len(new) == len(block.bindings) and all(map(lambda a, b: a is b, new, block.bindings))
-        return block if same else block.replace(bindings=tuple(new))
+        new = tuple(new)
+        return block if new == block.bindings else block.replace(bindings=new)
 
     def _bindings(self, bindings, kind):
         """Bindings with the new values of the rule; kind: of the variables that what is inside them gets."""
@@ -292,8 +291,7 @@ class _Flat:
         known = self.variable_of.get(id(value))
         if known is not None:
             return known
-        value = _inferred(self._inside(value))
-        return value
+        return _inferred(self._inside(value))
 
     def _sequence(self, seq):
         """The result of a sequence, whose bindings are added under names of their own."""
@@ -437,8 +435,8 @@ def _asked(call):
     return {k: v for k, v in call.attrs.items() if k not in listed and not free_vars([v])}
 
 
-def _inferred(value, again=False):
-    """A call with struct info: inferred where it has none or, `again`, where its arguments are others."""
-    if isinstance(value, RelaxCall) and value.op in OPS and (again or value.struct_info is None):
+def _inferred(value):
+    """A call with struct info, inferred where it has none."""
+    if isinstance(value, RelaxCall) and value.op in OPS and value.struct_info is None:
         return call_op(value.op, *value.args, **value.attrs)
     return value

@@ -15,7 +15,7 @@ from .pass_table import RELAX, TIR
 # plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
 # left out. Images whose convolutions tensor cores do are blocked, so that eight channels are one copy of 16 bytes.
 _GRAPH = (
-    "InOperators", "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize",
+    "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize",
     "LookupTables", "MatchSigns", "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
     "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
     "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",

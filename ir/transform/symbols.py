@@ -36,11 +36,13 @@ def renamed(mod, names):
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return mod
-    rename = _Rename(names)
+    rename = Calls(names)
     return mod.with_functions({names.get(n, n): rename.visit(f) for n, f in mod.functions.items()})
 
 
-class _Rename(Mutator):
+class Calls(Mutator):
+    """Calls of functions as calls of others: {name: name}."""
+
     def __init__(self, names):
         self.names = names
 
@@ -51,4 +53,4 @@ class _Rename(Mutator):
         return GlobalVar(self.names[gv.name]) if gv.name in self.names else gv
 
 
-__all__ = ["attach_global_symbol", "normalize_global_var", "renamed"]
+__all__ = ["Calls", "attach_global_symbol", "normalize_global_var", "renamed"]

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from ..tir.hints import HINTS, PRINTER, READER
 from ..tir.stmt import AttrStmt, Block, For
-from .walk import statements
+from .walk import all_statements
 
 
 def verify_hints(func, left_out=()):
     """Raises ValueError where a loop, block or attribute still has a hint for a pass: none has seen it, or it did not
     take it away. left_out: names of passes that did not run."""
-    for stmt in _all(func.body):
+    for stmt in all_statements(func.body):
         for key in (stmt.attr_key,) if isinstance(stmt, AttrStmt) else getattr(stmt, "annotations", ()):
             hint = HINTS.get(key)
             if hint is not None and not {PRINTER, READER, *left_out} & {*hint.consumed_by}:
@@ -17,12 +17,6 @@ def verify_hints(func, left_out=()):
                 raise ValueError(f"{_place(stmt)} of {name} still has the hint {key!r}, which {consumers} should "
                                  "have consumed")
     return func
-
-
-def _all(stmt):
-    yield stmt
-    for inner in statements(stmt):
-        yield from _all(inner)
 
 
 def _place(stmt):

@@ -13,6 +13,13 @@ def blocks(stmt):
         yield stmt
 
 
+def all_statements(stmt):
+    """A statement and those in it, outer ones first."""
+    yield stmt
+    for inner in statements(stmt):
+        yield from all_statements(inner)
+
+
 def without(node, *keys):
     """A loop or block without annotations of some keys."""
     return node.replace(annotations={k: v for k, v in node.annotations.items() if k not in keys})
