@@ -137,13 +137,7 @@ int main(int argc, char **argv)
         if (!transfer(argv[[ "[" ]][[ inputs|length + loop.index ]]], "wb", [[ t.name ]], [[ t.bytes ]])) return 1;
 [% endfor %]
     }
-[% for t in outputs %]
-    printf("[[ t.name ]]:");
-[% if t.count %]
-    for (size_t i = 0; i < [[ t.count ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
-[% endif %]
-    printf("\n");
-[% endfor %]
+[% include "answer.c" %]
 [% block report %]
     printf("best of 10 runs: %.3f ms\n", best * 1e3);
 #if defined(INGOT_PROFILE)

@@ -47,13 +47,7 @@ static int infer(void)
     }
 [% endblock %]
 [% block answer %]
-[% for t in outputs %]
-    printf("[[ t.name ]]:");
-[% if t.count %]
-    for (size_t i = 0; i < [[ t.count ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
-[% endif %]
-    printf("\n");
-[% endfor %]
+[% include "answer.c" %]
     printf("one run: %lu us\n", (unsigned long)took);
 [% endblock %]
     return 0;

@@ -219,18 +219,7 @@ def test_a_rule_from_functions_with_symbolic_dimensions():
 
 
 def test_a_tuple_as_pattern_matches_values_wherever_they_are():
-    @R.rewriter
-    class Rule:
-        @R.function
-        def pattern(a: R.Tensor((4, 4), "float32"), b: R.Tensor((4, 4), "float32"), s: R.Tensor((4, 4), "float32")):
-            p = R.matmul(a, s)
-            q = R.matmul(b, s)
-            return (p, q)
-
-        @R.function
-        def replacement(a: R.Tensor((4, 4), "float32"), b: R.Tensor((4, 4), "float32"),
-                        s: R.Tensor((4, 4), "float32")):
-            return R.split(R.matmul(R.concat([a, b]), s), 2)
+    rule = PatternMatchingRewriter.from_module(rule_of_two_products())
 
     @R.function
     def main(a: R.Tensor((4, 4), "float32"), b: R.Tensor((4, 4), "float32"), s: R.Tensor((4, 4), "float32")):
@@ -238,7 +227,7 @@ def test_a_tuple_as_pattern_matches_values_wherever_they_are():
         q = R.matmul(b, s)
         return R.add(p, q)
 
-    new = Rule(main)
+    new = rule(main)
     assert sum(getattr(b.value, "op", "") == "matmul" for b in new.bindings) == 1
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((4, 4)).astype("float32") for _ in range(3)]
