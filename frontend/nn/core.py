@@ -77,19 +77,24 @@ class Module(SubroutineMixin):
 
         spec: {method: {argument: spec.Tensor(("n", 784), "float32") or int}}, or a ModuleSpec; see spec.py. Functions
         take the arguments, then effects, then parameters in order. debug: functions take and return an IOEffect, so
-        that nn.op.print_ works. allow_extern: a third result, the external modules, of which there are none.
+        that nn.op.print_ works. allow_extern: a third result, the external modules that add_extern has added, for
+        relax.transform.AttachExternModules; ValueError where there are some and nobody takes them.
         """
-        mod, params = Exporter(debug).build(specs.ModuleSpec.from_raw(spec, self))
-        return (mod, params, []) if allow_extern else (mod, params)
+        exporter = Exporter(debug)
+        mod, params = exporter.build(specs.ModuleSpec.from_raw(spec, self))
+        if exporter.extern_mods and not allow_extern:
+            raise ValueError("the module has external modules: export_tvm(..., allow_extern=True) gives them, for "
+                             "relax.transform.AttachExternModules")
+        return (mod, params, exporter.extern_mods) if allow_extern else (mod, params)
 
     def jit(self, spec, device="cpu", pipeline="default_build", out_format="torch", debug=False):
         """The methods in `spec`, compiled: jit(...)["forward"](x), with parameters bound.
 
-        out_format: "torch" or "numpy", which of the two calls take and return. pipeline has no effect. Raises
-        ValueError where parameters have no data.
+        out_format: "torch" or "numpy", which of the two calls take and return. The states of effects (KVCache) go from
+        each call to the next. pipeline has no effect. Raises ValueError where parameters have no data.
         """
-        spec = specs.ModuleSpec.from_raw(spec, self)
-        return upper("nn_jit")(spec, *Exporter(debug).build(spec), device, out_format)
+        spec, exporter = specs.ModuleSpec.from_raw(spec, self), Exporter(debug)
+        return upper("nn_jit")(spec, *exporter.build(spec), exporter.extern_mods, device, out_format)
 
 
 class ModuleList(Module):

@@ -19,6 +19,7 @@ class Exporter:
     def __init__(self, debug=False):
         self.builder = BlockBuilder(separator="")  # names are as TVM has them: matmul, matmul1
         self.io_effect = IOEffect() if debug else None
+        self.extern_mods = []  # ExternModules, which add_extern adds
 
     @staticmethod
     def current():

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import op
 from .core import Module, ModuleList
-from .effects import IOEffect
+from .effects import IOEffect, KVCache
 from .tensor import Parameter
 
 
@@ -208,4 +208,4 @@ class Attention(Module):
 
 
 __all__ = ["Attention", "Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D", "Embedding", "GELU", "GroupNorm", "IOEffect",
-           "Identity", "LayerNorm", "Linear", "RMSNorm", "ReLU", "SiLU", "TimestepEmbedding", "Timesteps"]
+           "Identity", "KVCache", "LayerNorm", "Linear", "RMSNorm", "ReLU", "SiLU", "TimestepEmbedding", "Timesteps"]

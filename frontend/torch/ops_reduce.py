@@ -1,0 +1,226 @@
+"""Operators over axes: sums, norms, extrema, orders, scans."""
+from __future__ import annotations
+
+import math
+
+from ...ir.expr import PrimExpr
+from ..shapes import product
+from .dtypes import category, dtype_of
+from .table import ATEN, CONVERTERS, FUNCTIONS, converts
+
+
+def _axes(dim):
+    """torch's axes: none are all."""
+    return None if dim is None or dim == [] or dim == () else [dim] if isinstance(dim, int) else dim
+
+
+def _typed(b, x, dtype):
+    return x if dtype is None else b.cast(x, dtype_of(dtype))
+
+
+@converts("sum", "nansum")
+def sum_(b, x, dim=None, keepdim=False, dtype=None):
+    if dtype is None and category(b.dtype(x)) < 2:
+        dtype = "int64"
+    return b.op("sum", _typed(b, x, dtype), _axes(dim), keepdims=keepdim)
+
+
+@converts("mean")
+def mean(b, x, dim=None, keepdim=False, dtype=None):
+    return b.op("mean", _typed(b, x, dtype), _axes(dim), keepdims=keepdim)
+
+
+@converts("prod")
+def prod(b, x, dim=None, keepdim=False, dtype=None):
+    if dtype is None and category(b.dtype(x)) < 2:
+        dtype = "int64"
+    return b.op("prod", _typed(b, x, dtype), _axes(dim), keepdims=keepdim)
+
+
+def _spread(relax, power):
+    """std and var. torch divides by n - correction, relax by n."""
+    def convert(b, x, dim=None, unbiased=None, keepdim=False, correction=1):
+        if isinstance(dim, bool):  # torch.var(x, unbiased)
+            dim, unbiased = None, dim
+        correction = (1 if unbiased else 0) if unbiased is not None else 1 if correction is None else correction
+        result = b.op(relax, x, _axes(dim), keepdims=keepdim)
+        count = _count(b, x, dim)
+        if not correction:
+            return result
+        if isinstance(count, PrimExpr):
+            n = b.tensor(count, b.dtype(x))
+            factor = b.op("divide", n, b.made("subtract", n, b.const_like(correction, x)))
+            return b.op("multiply", result, factor if power == 1 else b.made("sqrt", factor))
+        factor = (count / (count - correction)) ** power if count > correction else math.nan
+        return b.op("multiply", result, b.const_like(factor, x))
+
+    def of_correction(b, x, dim=None, correction=None, keepdim=False):
+        return convert(b, x, dim, None, keepdim, correction)
+
+    ATEN[f"{relax[:3]}.correction"] = of_correction
+    CONVERTERS[relax[:3]] = convert
+
+
+_spread("std", 0.5)
+_spread("variance", 1)
+
+
+def _count(b, x, dim):
+    """How many elements one of a reduction is made of."""
+    dims = b.dims(x)
+    axes = range(len(dims)) if _axes(dim) is None else (dim,) if isinstance(dim, int) else dim
+    return product([dims[a] for a in axes])
+
+
+def _var_mean(name):
+    def convert(b, x, dim=None, correction=1, keepdim=False):
+        return CONVERTERS[name](b, x, dim, None, keepdim, correction), mean(b, x, dim, keepdim)
+    return convert
+
+
+CONVERTERS.update({"var_mean": _var_mean("var"), "std_mean": _var_mean("std")})
+
+
+def _extremum(name, pair):
+    """torch.max and min: of two tensors, of all elements, or (values, indices) along an axis."""
+    def convert(b, x, dim=None, keepdim=False, other=None):
+        other = dim if b.is_tensor(dim) else other
+        if other is not None or not b.is_tensor(x):
+            return CONVERTERS[pair](b, x, dim if other is None else other)
+        if dim is None:
+            return b.op(name, x)
+        return b.op(name, x, dim, keepdim), b.op("astype", b.made(f"arg{name}", x, dim, keepdim), "int64")
+    return convert
+
+
+CONVERTERS.update({"max": _extremum("max", "maximum"), "min": _extremum("min", "minimum")})
+
+
+@converts("amax")
+def amax(b, x, dim=(), keepdim=False):
+    return b.op("max", x, _axes(dim), keepdim)
+
+
+@converts("amin")
+def amin(b, x, dim=(), keepdim=False):
+    return b.op("min", x, _axes(dim), keepdim)
+
+
+@converts("aminmax")
+def aminmax(b, x, dim=None, keepdim=False):
+    return amin(b, x, dim, keepdim), amax(b, x, dim, keepdim)
+
+
+@converts("argmax")
+def argmax(b, x, dim=None, keepdim=False):
+    return b.op("argmax", x, dim, keepdim)
+
+
+@converts("argmin")
+def argmin(b, x, dim=None, keepdim=False):
+    return b.op("argmin", x, dim, keepdim)
+
+
+def _logical(name):
+    def convert(b, x, dim=None, keepdim=False):
+        truth = x if b.dtype(x) == "bool" else b.op("not_equal", x, b.const_like(0, x))
+        return b.op(name, truth, _axes(dim), keepdims=keepdim)
+    return convert
+
+
+CONVERTERS.update({"all": _logical("all"), "any": _logical("any")})
+
+
+@converts("logsumexp")
+def logsumexp(b, x, dim, keepdim=False):
+    most = b.op("max", x, dim, True)
+    total = b.op("log", b.made("sum", b.made("exp", b.made("subtract", x, most)), dim, keepdims=keepdim))
+    return b.op("add", total, most if keepdim else b.made("max", x, dim, False))
+
+
+@converts("linalg_vector_norm")
+def vector_norm(b, x, ord=2, dim=None, keepdim=False, dtype=None):  # noqa: A002 (torch's name)
+    x, dim = _typed(b, x, dtype), _axes(dim)
+    size = b.op("abs", x)
+    if ord in (math.inf, -math.inf):
+        return b.op("max" if ord > 0 else "min", size, dim, keepdim)
+    if ord == 0:
+        nonzero = b.made("astype", b.made("not_equal", size, b.const_like(0, x)), b.dtype(x))
+        return b.op("sum", nonzero, dim, keepdims=keepdim)
+    total = b.op("sum", b.op("power", size, b.const_like(float(ord), x)), dim, keepdims=keepdim)
+    return b.op("power", total, b.const_like(1 / float(ord), x))
+
+
+@converts("norm")
+def norm(b, x, p=2, dim=None, keepdim=False, dtype=None):
+    return vector_norm(b, x, {"fro": 2, None: 2}.get(p, p), dim, keepdim, dtype)
+
+
+@converts("normalize")
+def normalize(b, x, p=2.0, dim=1, eps=1e-12):
+    return b.op("divide", x, b.made("maximum", vector_norm(b, x, p, dim, True), b.const_like(eps, x)))
+
+
+# ---------------------------------------------------------------- scans and orders
+
+def _scan(name):
+    def convert(b, x, dim, dtype=None, out=None):
+        if out is not None:
+            raise ValueError(f"out= of {name} is not supported: use the result")
+        if dtype is None and category(b.dtype(x)) < 2:
+            dtype = "int64"
+        x = b.cast(x, "int64") if b.dtype(x) == "bool" else x
+        return b.op(name, x, dim, None if dtype is None else dtype_of(dtype))
+    return convert
+
+
+CONVERTERS.update({"cumsum": _scan("cumsum"), "cumprod": _scan("cumprod")})
+
+
+@converts("argsort")
+def argsort(b, x, dim=-1, descending=False, stable=False):
+    return b.op("argsort", x, dim, descending)
+
+
+ATEN["argsort.stable"] = lambda b, x, stable=False, dim=-1, descending=False: argsort(b, x, dim, descending)
+
+
+@converts("sort", table=ATEN)
+def sort(b, x, dim=-1, descending=False, stable=None):
+    """(values, indices)"""
+    extent = b.dims(x)[dim] if b.rank(x) else 1
+    pair = b.op("topk", x, extent, dim, "both", descending, "int64")
+    return b.emit(pair[0]), b.emit(pair[1])
+
+
+ATEN["sort.stable"] = lambda b, x, stable=None, dim=-1, descending=False: sort(b, x, dim, descending)
+FUNCTIONS["sort"] = lambda b, x, dim=-1, descending=False: b.op("sort", x, dim, descending)
+
+
+@converts("topk")
+def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's name)
+    return b.op("topk", x, k=k, axis=dim, largest=largest, ret_type="both", dtype="int64")
+
+
+@converts("cross_entropy", table=FUNCTIONS)
+def cross_entropy(b, x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    if label_smoothing:
+        raise ValueError("label_smoothing of cross_entropy is not supported")
+    return b.op("nn.nll_loss", b.made("nn.log_softmax", x), target, weight, reduction, ignore_index)
+
+
+@converts("cross_entropy_loss", table=ATEN)
+def cross_entropy_loss(b, x, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+    return cross_entropy(b, x, target, weight, None, ignore_index, None, ("none", "mean", "sum")[reduction],
+                         label_smoothing)
+
+
+@converts("mse_loss")
+def mse_loss(b, x, target, size_average=None, reduce=None, reduction="mean"):
+    reduction = size_average if size_average in (0, 1, 2) and reduce is None and reduction == "mean" else reduction
+    reduction = ("none", "mean", "sum")[reduction] if isinstance(reduction, int) else reduction
+    squares = b.op("square", b.made("subtract", x, target))
+    return squares if reduction == "none" else b.op(reduction, squares)
+
+

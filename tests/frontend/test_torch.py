@@ -1,0 +1,266 @@
+"""relax.frontend.torch: what torch computes is what the compiled network computes."""
+import numpy as np
+import pytest
+
+import ingot as tvm
+from ingot import relax
+from ingot.relax.frontend import detach_params
+from ingot.relax.frontend.torch import (TorchImportError, dynamo_capture_subgraphs, from_exported_program, from_fx,
+                                        relax_dynamo)
+
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'ingot[torch]'")
+F = torch.nn.functional
+networks = pytest.importorskip("torch_networks", reason="needs PyTorch")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def listed(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def check(model, args, *others, dims=None):
+    """Export, import, compile, run, compare. others: further arguments, of other sizes. The imported module."""
+    model = model.eval() if isinstance(model, torch.nn.Module) else Function(model)
+    mod = from_exported_program(torch.export.export(model, args, dynamic_shapes=dims))
+    run = relax.VirtualMachine(relax.build(mod), tvm.cpu())["main"]
+    for given in (args, *others):
+        wanted, found = listed(model(*given)), run(*map(np.asarray, given))
+        assert len(wanted) == len(found)
+        for k, (w, f) in enumerate(zip(wanted, found)):
+            assert tuple(w.shape) == f.shape, k
+            np.testing.assert_allclose(f.numpy(), w.numpy(), rtol=1e-4, atol=1e-4, err_msg=f"result {k}")
+    return mod
+
+
+def words(batch, length):
+    mask = torch.ones(batch, length, dtype=torch.int64)
+    mask[0, -1] = 0
+    return torch.randint(0, 30, (batch, length)), mask
+
+
+# ---------------------------------------------------------------- networks
+
+def test_convolution_networks():
+    batch = torch.export.Dim("batch", max=64)
+    mod = check(networks.ResNet(), (torch.randn(2, 3, 32, 32),), (torch.randn(3, 3, 32, 32),), dims=({0: batch},))
+    assert [upper for _, upper in mod.attrs["most"]] == [64]
+    check(networks.MobileNet(), (torch.randn(2, 3, 16, 16),))
+
+
+def test_transformers():
+    length = torch.export.Dim("length", min=2, max=12)
+    check(networks.Bert(), words(2, 8), words(2, 5), dims=({1: length}, {1: length}))
+    check(networks.Llama(), (torch.randn(1, 6, 16),), (torch.randn(1, 9, 16),), dims=({1: length},))
+
+
+def test_fx_and_layers():
+    model = networks.MobileNet().eval()
+    mod = from_fx(torch.fx.symbolic_trace(model), [((2, 3, 16, 16), "float32")])
+    x = torch.randn(2, 3, 16, 16)
+    found = relax.VirtualMachine(relax.build(mod), tvm.cpu())["main"](x.numpy())
+    np.testing.assert_allclose(found.numpy(), model(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+# ---------------------------------------------------------------- operators
+
+def test_elementwise_operators_and_types():
+    def some(x, i):
+        return (torch.celu(x, 0.5), F.elu(x, 0.7), torch.clamp(i, 1, 3), x.std(), x.var(1, correction=0), i % 3,
+                torch.remainder(x, 0.7), torch.fmod(x, 0.7), x * i, i / 2, i // 2, torch.where(x > 0, x, 0.0),
+                F.softplus(x, 2.0), torch.log1p(x.abs()), torch.atan2(x, x.flip(0)), F.softshrink(x), x.sum(),
+                i.sum(), x.logsumexp(1), x.norm(dim=1), x.amax((0, 1)), i > 2, x.bfloat16().float() + 1)
+    check(some, (torch.randn(3, 4), torch.arange(12).reshape(3, 4) - 5))
+
+
+def test_indices_orders_and_writes():
+    def some(x, i):
+        y = x.clone()
+        y[:, 0] = 2.0
+        y[:, 1:3] += 1
+        y[:, ::2] *= 3
+        values, places = torch.sort(x, 1, descending=True)
+        return (y, x[i], x[:, i], x[i, i], x[:, 0], x[0, 1:3], x[..., None, 1], values, places, *torch.topk(x, 2, 1),
+                *x.max(1), torch.stack([x, x], -1), x.unbind(1)[1], x.split(2, 1)[1], x.chunk(2, 1)[1],
+                torch.roll(x, 1, 1), x.index_put((i,), x[:2] * 2), torch.gather(x, 1, places), x.cumsum(1), x.tril())
+    check(some, (torch.randn(3, 4, 5), torch.tensor([2, 0])))
+
+
+def test_images():
+    layers = [torch.nn.ConvTranspose2d(3, 4, 3, 2, 1, output_padding=1), torch.nn.GroupNorm(3, 3),
+              torch.nn.InstanceNorm2d(3, affine=True), torch.nn.Conv2d(3, 2, (3, 2), padding="same")]
+
+    class Images(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(layers)
+
+        def forward(self, x):
+            return (*(layer(x) for layer in self.layers), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, (2, 3)),
+                    F.interpolate(x, scale_factor=2), F.interpolate(x, (5, 7)), F.pad(x, (1, 2, -1, 1)),
+                    *(F.interpolate(x, (16, 12), mode=mode) for mode in ("bilinear", "bicubic")),
+                    F.interpolate(x, (16, 12), mode="bilinear", align_corners=True))
+    check(Images(), (torch.randn(1, 3, 8, 9),))
+
+
+def test_attention_and_symbolic_sizes():
+    def attended(q, mask):
+        return (F.scaled_dot_product_attention(q, q, q, mask), F.scaled_dot_product_attention(q[0], q[0], q[0]),
+                F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3))
+    check(attended, (torch.randn(2, 2, 5, 8), torch.ones(5, 5).tril().bool()))
+
+    def sized(x):
+        b, t, d = x.shape
+        return (x.view(b * t, d).sum(0), x[:, -1], x[:, :-1], torch.arange(t), x.expand(2, b, t, d), x * t,
+                torch.zeros(b, t), x.var(1), F.pad(x, (0, 0, 1, 0))[:, :t])
+    dims = {0: torch.export.Dim("b"), 1: torch.export.Dim("t", min=3, max=100)}
+    check(sized, (torch.randn(3, 6, 4),), (torch.randn(2, 5, 4),), dims=((dims,),))
+
+
+# ---------------------------------------------------------------- the interface
+
+def test_results_and_parameters():
+    program = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(1, 4),))
+    info = from_exported_program(program)["main"].ret_struct_info
+    assert len(info.fields) == 1
+    mod = from_exported_program(program, keep_params_as_input=True, unwrap_unit_return_tuple=True)
+    assert tuple(mod["main"].ret_struct_info.shape) == (1, 2)
+    assert mod["main"].attrs["num_input"] == 1 and len(mod["main"].params) == 3
+    mod, params = detach_params(mod)
+    assert "params" not in mod["main"].attrs
+    weights = [p.numpy() for p in params["main"]]
+    found = relax.VirtualMachine(relax.build(mod), tvm.cpu())["main"](np.ones((1, 4), "float32"), *weights)
+    np.testing.assert_allclose(found.numpy(), weights[0].sum(1)[None] + weights[1], rtol=1e-5)
+
+
+def test_what_cannot_be_imported_is_named():
+    program = torch.export.export(Function(lambda x: torch.linalg.svd(torch.fft.fft(x).real)[1]), (torch.eye(3),))
+    with pytest.raises(TorchImportError, match=r"linalg_svd.default .*node 'linalg_svd'") as error:
+        from_exported_program(program)
+    assert "node 'fft_fft'" in str(error.value)
+    graph = torch.fx.symbolic_trace(lambda x: F.interpolate(x, (4, 4), mode="area"))
+    with pytest.raises(TorchImportError, match="node 'interpolate' .*'area'"):
+        from_fx(graph, [((1, 1, 8, 8), "float32")])
+
+
+def doubled_in_place(x):
+    x.add_(1)
+    return x * 2
+
+
+class Cache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(3, 4))
+
+    def forward(self, x):
+        self.rows[:2] = x
+        return self.rows * 2
+
+
+def test_writes_are_right_or_refused():
+    """Of tensors that share memory as well: what other names of a tensor, views and callers see."""
+    def some(x):
+        whole, shared = x * 2, x * 3
+        again = whole.add_(1)
+        again.mul_(2)
+        rows = shared.reshape(-1)
+        F.relu(rows, inplace=True)
+        return whole, again, shared, rows, x.add_(1)
+    x = torch.randn(3, 4)
+    wanted = some(x.clone())
+    mod = from_exported_program(torch.export.export(Function(some), (x,)))
+    for w, f in zip(wanted, relax.VirtualMachine(relax.build(mod), tvm.cpu())["main"](x.numpy())):
+        np.testing.assert_allclose(f.numpy(), w.numpy(), rtol=1e-5)
+    program = torch.export.export(Function(doubled_in_place), (x,))
+    for refused, node in ((program, "add_"), (program.run_decompositions({}), "add")):
+        with pytest.raises(TorchImportError, match=f"node '{node}' writes to the input .*return the new value"):
+            from_exported_program(refused)
+    with pytest.raises(TorchImportError, match="'slice_scatter' writes to the buffer 'rows': .*make it an input"):
+        from_exported_program(torch.export.export(Cache(), (x[:2],)))
+    for trace, text in ((doubled_in_place, "node 'add_' writes to the input 'x'"),
+                        (lambda x: (x.view(-1), x.add_(1))[0], "node 'add_' .* writes to memory that 'view' shares")):
+        with pytest.raises(TorchImportError, match=text):
+            from_fx(torch.fx.symbolic_trace(trace), [((3, 4), "float32")])
+    with pytest.raises(Exception, match="writes to the input"):
+        torch.compile(lambda x: x.add_(1), backend=relax_dynamo())(x)
+
+
+def test_training_mode_is_refused():
+    x = torch.randn(3, 4)
+    with pytest.raises(TorchImportError, match="node 'batch_norm' .*running mean.* model.eval()"):
+        from_exported_program(torch.export.export(torch.nn.BatchNorm1d(4), (x,)))
+    check(torch.nn.BatchNorm1d(4, track_running_stats=False), (x,))  # by the batch's own statistics
+    layers = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.BatchNorm1d(4)))
+    with pytest.warns(UserWarning, match="'_0': .* imported as inference has it"):  # whatever the mode of a layer
+        from_fx(layers, [((3, 4), "float32")])
+
+
+def test_a_converter_of_ones_own():
+    def doubled(node, importer):
+        return importer.block_builder.emit(relax.op.multiply(importer.env[node.args[0]], relax.const(2, "float32")))
+    graph = torch.fx.symbolic_trace(lambda x: torch.relu(x))
+    mod = from_fx(graph, [((2,), "float32")], custom_convert_map={"relu": doubled})
+    assert "R.multiply" in mod.script()
+
+
+def test_torch_compile():
+    model = torch.nn.Linear(6, 3)
+    compiled = torch.compile(lambda x: torch.relu(model(x)), backend=relax_dynamo(), dynamic=True)
+    for n in (2, 4):
+        x = torch.randn(n, 6)
+        np.testing.assert_allclose(compiled(x), torch.relu(model(x)), rtol=1e-5, atol=1e-6)
+    mod = dynamo_capture_subgraphs(model, torch.randn(2, 6))
+    assert list(mod.functions) == ["subgraph_0"] and len(mod["subgraph_0"].params) == 1
+
+
+def test_memory_is_shared_both_ways():
+    for dtype in (torch.float32, torch.bfloat16):
+        tensor = torch.ones(2, 3, dtype=dtype)
+        array = tvm.nd.from_dlpack(tensor)
+        tensor[0, 0] = 5
+        back = torch.from_dlpack(array)
+        back[1, 1] = 7
+        assert array.numpy()[0, 0] == 5 and tensor[1, 1] == 7 and back.data_ptr() == tensor.data_ptr()
+
+
+# ---------------------------------------------------------------- what newer networks are made of
+
+def test_bits_of_truth_values():
+    a, b = torch.tensor([True, True, False]), torch.tensor([True, False, False])
+    check(lambda x, y: (x & y, x | y, x ^ y, ~x, x + y, x * y, torch.bitwise_and(x, y)), (a, b))
+
+
+def test_sums_so_far_count_truth_values():
+    check(lambda x: (torch.cumsum(x, -1), torch.cumsum(x, 0, dtype=torch.float32)), (torch.randn(3, 5) > 0,))
+
+
+def test_keys_of_one_head_serve_all_heads():
+    q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 1, 7, 8)
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (q, k, k + 1))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (q[:1], k, k + 1))
+
+
+def test_operators_without_a_converter_are_taken_apart_by_torch():
+    check(lambda x: (torch.diff(x), F.unfold(x[None, None], (2, 3))), (torch.randn(4, 6),))
+    check(torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(3, 4, 3)), (torch.randn(1, 3, 9),))
+
+
+def test_operators_that_nothing_takes_apart_are_named():
+    program = torch.export.export(Function(lambda x: torch.fft.fft(x).real), (torch.randn(4),))
+    with pytest.raises(TorchImportError, match="fft"):
+        from_exported_program(program)
