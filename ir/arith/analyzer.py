@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
-from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Not, Or, Range, as_expr, free_vars, substitute
+from ..expr import (EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Mod, Not, Or, Range, as_expr, free_vars,
+                    substitute)
 from ..node import Node
-from ..upper import upper
+from ..upper import provides, upper
 from .canonical import INDEX_TYPES, Canonical, reads_state
 from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
                               public_bound)
 from .linear import MOD, Linear, combine, scaled, shifted, single_atom
-from .modular import ModularSet, linear_modular, normal
+from .modular import ModularSet, linear_modular, meet, normal
 from .relax import prove_nonnegative
 from .simplify import MIRRORED, NEGATED, Simplifier, decide, same, truth
 
@@ -23,6 +24,20 @@ class ProofStrength(IntEnum):
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
+
+
+class Extension(IntFlag):
+    """Rules of rewrite_simplify beyond those that it always has: Analyzer.enabled_extensions is a set of them.
+
+    ComparisonOfProductAndSum compares x * y with multiples of x + y by the bounds of x and y. The others name what
+    the one prover behind all simplifiers does in any case.
+    """
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1
+    ConvertBooleanToAndOfOrs = 2
+    ApplyConstraintsToBooleanBranches = 4
+    ComparisonOfProductAndSum = 8
 
 
 class Analyzer:
@@ -37,12 +52,14 @@ class Analyzer:
     def __init__(self):
         self.canonical = Canonical(self)
         self._simplifier = Simplifier(self)
+        self.enabled_extensions = Extension.NoExtensions
         self.var_bounds = {}  # Var -> (lo, hi), ends may be infinite
         self.symbolic = {}    # Var -> (least, greatest) as Linears, for ranges that are not constant, outer first
         self.given = {}       # Var -> the Range or expression that it was bound to
         self.limits = {}      # Var -> the ends (least, greatest) of its Range as Linears
         self.replaced = {}    # Var -> the Linear it equals
         self.var_modular = {}  # Var -> its ModularSet, where one was stated
+        self.open_ended = set()  # Vars of which a bound was stated that has no end on some side
         self.loaded = set()   # Vars that stand for what a buffer holds
         self.facts = []       # Linears known to be >= 0
         self.nonzero = set()  # keys of Linears known to differ from 0
@@ -65,7 +82,7 @@ class Analyzer:
         other = Analyzer()
         other.canonical.atoms = dict(self.canonical.atoms)
         for name in ("var_bounds", "given", "limits", "symbolic", "replaced", "var_modular", "nonzero", "holding",
-                     "loaded", "refined", "congruent", "facts"):
+                     "open_ended", "loaded", "refined", "congruent", "facts"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
@@ -106,10 +123,12 @@ class Analyzer:
         extent = self.canonical.linear(as_expr(value.extent, var.dtype))
         greatest = self.canonical.add(least, shifted(extent, -1))
         self.limits[var] = (least, greatest)
-        if not extent.terms and extent.const == 1:
+        changing = (least.terms or extent.terms) and reads_state(value)  # by stores, while the variable stays as it is
+        if not extent.terms and extent.const == 1 and not changing:
             self.replaced[var] = least
         elif least.terms or greatest.terms:
-            self.symbolic[var] = (least, greatest)
+            if not changing:
+                self.symbolic[var] = (least, greatest)
             self.var_bounds[var] = (linear_bound(self, least)[0], linear_bound(self, greatest)[1])
         else:
             self.var_bounds[var] = (least.const, greatest.const)
@@ -134,6 +153,8 @@ class Analyzer:
             raise ValueError(f"{var.name} already has {table[var]}, not {fact}; pass override=True to replace it")
         self._forget(var)
         table[var] = fact
+        if table is self.var_bounds and INF in (-fact[0], fact[1]):
+            self.open_ended.add(var)
 
     def const_int_bound_is_bound(self, var):
         """Whether a bound of `var` was stated."""
@@ -208,14 +229,22 @@ class Analyzer:
             self._learn_congruence(gap)
 
     def _learn_congruence(self, gap):
-        """From mod(v + a, c) - b == 0 the modular set of v."""
+        """From mod(v + a, c) - b == 0, rounded down or toward 0, the modular set of v."""
         (atom, k), *more = gap.terms.items() or ((None, 0),)
-        if more or abs(k) != 1 or atom.kind != MOD or atom.parts[1].terms:
+        if more or abs(k) != 1:
             return
-        number, coeff = atom.parts[0], atom.parts[1].const
+        if atom.kind == MOD:
+            number, by = atom.parts
+        elif type(atom.expr) is Mod:
+            number, by = (self.canonical.linear(part) for part in (atom.expr.a, atom.expr.b))
+        else:
+            return
         inner = single_atom(shifted(number, -number.const))
-        if inner is not None and coeff:
-            self.congruent[inner] = normal(coeff, -k * gap.const - number.const)
+        if inner is not None and by.const and not by.terms:
+            found = normal(by.const, -k * gap.const - number.const)
+            known = self.congruent.get(inner)
+            self.congruent[inner] = found if known is None else meet(known, found)
+            self._reset()
 
     def _learn(self, fact):
         """Record fact >= 0 and tighten the constant bounds of its atoms; older facts may then say more."""
@@ -247,8 +276,8 @@ class Analyzer:
         return self._simplifier.visit(as_expr(e)) if steps else e
 
     def rewrite_simplify(self, e):
-        """`e` simplified. One engine answers for this and canonical_simplify: no sum comes back unsorted."""
-        return self.simplify(e)
+        """`e` by the rules of arith.rewrite, which keep its shape where they do not apply."""
+        return upper("rewrite")(self, as_expr(e))
 
     def canonical_simplify(self, e):
         """`e` simplified; integer sums are linear combinations of terms no rule divides further, each term once."""
@@ -303,12 +332,17 @@ class Analyzer:
 
     def const_int_bound(self, e):
         """The ConstIntBound that e never leaves."""
-        e = as_expr(e)
-        return public_bound(*linear_bound(self, self._form(e)), e.dtype)
+        e, an = as_expr(e), self
+        if e.dtype.lanes > 1:
+            an, (e, ranges) = self.copy(), upper("scalar_lane")(e)
+            for lane, extent in ranges.items():
+                an.bind(lane, extent)
+        form = an.form(e)
+        return public_bound(*linear_bound(an, form), e.dtype, not form.vars.isdisjoint(self.open_ended))
 
     def interval(self, e):
         """(min_value, max_value) that e never leaves; None on a side without a bound."""
-        return open_interval(*linear_bound(self, self._form(e)))
+        return open_interval(*linear_bound(self, self.form(e)))
 
     def int_set(self, e, dom_map=None):
         """The IntervalSet that holds e while the Vars of dom_map {Var: Range or IntervalSet} run; None: all bound."""
@@ -316,9 +350,10 @@ class Analyzer:
 
     def modular_set(self, e):
         """(coeff, base) with e = coeff * k + base for some integer k; coeff 0 for the constant base."""
-        return linear_modular(self, self._form(e))
+        return linear_modular(self, self.form(e))
 
-    def _form(self, e):
+    def form(self, e):
+        """The Linear of an expression of any type."""
         e = as_expr(e)
         return self.canonical.linear(e) if e.dtype in INDEX_TYPES else self.canonical.opaque_atom(self.simplify(e))
 
@@ -395,3 +430,8 @@ class Analyzer:
 
 def _shown(value):
     return f"[{value.min}, {value.min} + {value.extent})" if isinstance(value, Range) else str(value)
+
+
+@provides("simplify")
+def _simplified(e):
+    return Analyzer().simplify(e)

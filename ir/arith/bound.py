@@ -1,7 +1,7 @@
 """Bounds asked of conditions, regions and statements."""
 from __future__ import annotations
 
-from ..expr import EQ, free_vars
+from ..expr import EQ, free_vars, is_const_int
 from ..upper import upper
 from .analyzer import Analyzer
 from .const_int_bound import linear_bound
@@ -106,7 +106,7 @@ def estimate_region_strict_bound(region, var_dom, predicate=True):
                 return None  # it steps over elements
             last = last + (split.extent - 1) * split.scale
         out.append(IntervalSet(an.simplify(e.base), an.simplify(e.base + last)))
-    return None if found.errors else out
+    return None if found.errors or not is_const_int(found.padding_predicate, 0) else out
 
 
 def estimate_region_lower_bound(region, var_dom, predicate=True):

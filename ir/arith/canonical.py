@@ -11,7 +11,7 @@ from ..dtype import DataType
 from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, PrimExpr, Select,
                     Sub, Var, free_vars)
 from ..node import Node, collect
-from . import floor_rules
+from . import floor_rules, trunc_rules
 from .const_int_bound import linear_bound
 from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, DoesNotFit, Linear, accumulate, combine,
                      constant, factors, product_expr, render, scaled, single_atom)
@@ -65,7 +65,7 @@ class Canonical:
         if 0 in terms.values():
             terms = {a: k for a, k in terms.items() if k}
         for atom in terms:
-            if atom.kind == DIV or atom.kind == MOD:
+            if atom.kind == DIV or atom.kind == MOD or type(atom.expr) is Mod:
                 return floor_rules.join_divisions(self.an, terms, const)
         return Linear(terms, const)
 
@@ -189,10 +189,10 @@ class Canonical:
         return floor_rules.floormod(self.an, self.linear(e.a), self.linear(e.b), e.dtype)
 
     def _truncdiv(self, e):
-        return floor_rules.truncdiv(self.an, self.linear(e.a), self.linear(e.b), e.dtype) or self._opaque(e)
+        return trunc_rules.truncdiv(self.an, self.linear(e.a), self.linear(e.b), e.dtype) or self._opaque(e)
 
     def _truncmod(self, e):
-        return floor_rules.truncmod(self.an, self.linear(e.a), self.linear(e.b), e.dtype) or self._opaque(e)
+        return trunc_rules.truncmod(self.an, self.linear(e.a), self.linear(e.b), e.dtype) or self._opaque(e)
 
     def _choice(self, e):
         return self.choice(MIN if type(e) is Min else MAX, (self.linear(e.a), self.linear(e.b)), e.dtype)

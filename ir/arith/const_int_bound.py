@@ -9,7 +9,8 @@ import itertools
 from collections import namedtuple
 from math import prod
 
-from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR, factors
+from ..expr import Call, Cast, Div, FloorDiv, FloorMod, Let, Mod, substitute
+from .linear import DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, factors
 
 INF = float("inf")
 MOST_AT_CORNERS = 4  # atoms, of whose ends all combinations are looked at
@@ -30,10 +31,11 @@ def open_interval(lo, hi):
     return Interval(None if lo == -INF else lo, None if hi == INF else hi)
 
 
-def public_bound(lo, hi, dtype):
-    """The bounds as a ConstIntBound: what is not known of a type below 64 bits is the type's own limit."""
+def public_bound(lo, hi, dtype, open_ended=False):
+    """The bounds as a ConstIntBound: what is not known of a type below 64 bits is the type's own limit, unless it is
+    said to be without one."""
     limits = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
-    if (dtype.is_int or dtype.is_bool) and dtype.bits < 64:
+    if (dtype.is_int or dtype.is_bool) and dtype.bits < 64 and not open_ended:
         limits = dtype.min_value(), dtype.max_value()
     return ConstIntBound(limits[0] if lo == -INF else lo, limits[1] if hi == INF else hi)
 
@@ -137,26 +139,39 @@ def floor_quotient(x, d):
     return x // d
 
 
+def _divisors(dlo, dhi):
+    """The ranges of divisors of one sign, negated where negative: no divisor is 0."""
+    if dlo < 0:
+        yield True, max(1, -dhi), -dlo
+    if dhi > 0:
+        yield False, max(1, dlo), dhi
+
+
+def _quotients(x, d, quotient):
+    """The least and greatest quotient of intervals; `quotient` divides by a positive number that may be infinite."""
+    corners = []
+    for negated, low, high in _divisors(*d):
+        lo, hi = (-x[1], -x[0]) if negated else x
+        corners += [quotient(n, m) for n in (lo, hi) for m in (low, max(low, high))]
+    return (min(corners), max(corners)) if corners else EVERYTHING
+
+
 def _of_div(an, atom):
-    lo, hi = linear_bound(an, atom.parts[0])
-    dlo, dhi = linear_bound(an, atom.parts[1])
-    if dlo <= 0:
-        if dhi >= 0:
-            return EVERYTHING
-        lo, hi, dlo, dhi = -hi, -lo, -dhi, -dlo
-    dhi = max(dlo, dhi)
-    corners = [floor_quotient(x, d) for x in (lo, hi) for d in (dlo, dhi)]
-    return min(corners), max(corners)
+    return _quotients(linear_bound(an, atom.parts[0]), linear_bound(an, atom.parts[1]), floor_quotient)
 
 
 def _of_mod(an, atom):
-    lo, hi = linear_bound(an, atom.parts[0])
-    dlo, dhi = linear_bound(an, atom.parts[1])
-    if dlo > 0:
-        return 0, (min(hi, dhi - 1) if lo >= 0 else dhi - 1)
-    if dhi < 0:
-        return (max(lo, dlo + 1) if hi <= 0 else dlo + 1), 0
-    return EVERYTHING
+    return _remainders(linear_bound(an, atom.parts[0]), linear_bound(an, atom.parts[1]))
+
+
+def _remainders(x, d):
+    """The least and greatest remainder of floor division, whose sign is the divisor's."""
+    ends = []
+    for negated, low, high in _divisors(*d):
+        lo, hi = (-x[1], -x[0]) if negated else x
+        most = min(hi, high - 1) if lo >= 0 else high - 1
+        ends += [0, -most if negated else most]
+    return (min(ends), max(ends)) if ends else EVERYTHING
 
 
 def _of_min(an, atom):
@@ -174,5 +189,69 @@ def _of_select(an, atom):
     return min(a[0], b[0]), max(a[1], b[1])
 
 
+# ---------------------------------------------------------------- what arithmetic does not open
+
+def _truncated(x, d):
+    """x / d rounded toward 0, where either may be infinite and d is positive."""
+    return floor_quotient(x, d) if x >= 0 else -floor_quotient(-x, d)
+
+
+def _truncated_remainders(x, d):
+    """The least and greatest remainder of truncating division, whose sign is the numerator's."""
+    most = max((high - 1 for _, _, high in _divisors(*d)), default=INF)
+    return max(-most, x[0]) if x[0] < 0 else 0, min(most, x[1]) if x[1] > 0 else 0
+
+
+def _shifted_right(x, n):
+    if n[0] < 0:
+        return EVERYTHING
+    ends = [e if abs(e) == INF else e >> min(int(min(k, 64)), 64) for e in x for k in n]
+    return min(ends), max(ends)
+
+
+def _bits_of_both(x, y):
+    """x & y: a number that is not negative has no bits that the other lacks."""
+    tops = [high for low, high in (x, y) if low >= 0]
+    return (0, min(tops)) if tops else EVERYTHING
+
+
+_PAIRS = {FloorDiv: lambda x, d: _quotients(x, d, floor_quotient), FloorMod: _remainders,
+          Div: lambda x, d: _quotients(x, d, _truncated), Mod: _truncated_remainders,
+          "tir.shift_right": _shifted_right, "tir.bitwise_and": _bits_of_both}
+EXACT_FLOAT = {"float16": 1 << 11, "bfloat16": 1 << 8, "float32": 1 << 24, "float64": 1 << 53}
+
+
+def _of_opaque(an, atom):
+    """The bounds of an expression from those of its operands; at most those of its type."""
+    least, greatest = _of_dtype(an, atom)
+    e, found = atom.expr, None
+    pair = _PAIRS.get(e.op if type(e) is Call else type(e))
+    if pair is not None and e.dtype.is_int and e.dtype.lanes == 1:
+        found = pair(*(_inner(an, part) for part in (e.args if type(e) is Call else (e.a, e.b))))
+    elif type(e) is Cast and e.dtype.is_int and e.dtype.lanes == 1:
+        found = _of_cast(an, e)
+    elif type(e) is Call and e.op == "tir.vscale":
+        found = 1, greatest
+    elif type(e) is Let and e.dtype.is_int and not atom.loaded:
+        found = _inner(an, substitute(e.body, {e.var: e.value}))
+    if found is None or found[0] < least or found[1] > greatest:  # it may wrap around
+        return least, greatest
+    return found
+
+
+def _inner(an, e):
+    return linear_bound(an, an.form(e))
+
+
+def _of_cast(an, e):
+    """The bounds of an integer that came through a cast: also through a float that holds it exactly."""
+    inner = e.value
+    if inner.dtype.is_float and type(inner) is Cast and inner.value.dtype.is_int:
+        low, high = _inner(an, inner.value)
+        most = EXACT_FLOAT.get(inner.dtype, 0)
+        return (low, high) if -most <= low and high <= most else None
+    return _inner(an, inner) if inner.dtype.is_int else None
+
+
 RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_min, MAX: _of_max,
-          SELECT: _of_select}
+          SELECT: _of_select, OPAQUE: _of_opaque}

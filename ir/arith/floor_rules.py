@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import gcd
 
+from ..expr import Div, IntImm, Mod
 from .const_int_bound import linear_bound
-from .linear import DIV, MOD, ZERO, Linear, accumulate, combine, constant, scaled, shifted
+from .linear import DIV, MOD, OPAQUE, ZERO, Linear, accumulate, combine, constant, scaled, shifted
 from .symbolic_rules import divide_symbolic
 
 MOST_JOINS = 16
@@ -226,33 +227,6 @@ def _common_part(an, rest, c):
     return None
 
 
-# ---------------------------------------------------------------- truncating division
-
-def truncdiv(an, num, den, dtype):
-    """Division that rounds toward zero as floor divisions, or None when the operands' signs are not known."""
-    signs = _signs(an, num, den)
-    if signs is None:
-        return None
-    num_sign, den_sign = signs
-    return scaled(floordiv(an, scaled(num, num_sign), scaled(den, den_sign), dtype), num_sign * den_sign)
-
-
-def truncmod(an, num, den, dtype):
-    """The remainder of truncdiv (its sign is the numerator's), or None when signs are not known."""
-    signs = _signs(an, num, den)
-    if signs is None:
-        return None
-    num_sign, den_sign = signs
-    return scaled(floormod(an, scaled(num, num_sign), scaled(den, den_sign), dtype), num_sign)
-
-
-def _signs(an, num, den):
-    dlo, dhi = linear_bound(an, den)
-    den_sign = 1 if dlo > 0 else -1 if dhi < 0 else 0
-    num_sign = 1 if an.nonnegative(num) else -1 if an.nonnegative(num, -1) else 0
-    return (num_sign, den_sign) if num_sign and den_sign else None
-
-
 # ---------------------------------------------------------------- sums of divisions and remainders
 
 def join_divisions(an, terms, const):
@@ -260,7 +234,7 @@ def join_divisions(an, terms, const):
     form = Linear(terms, const)
     for _ in range(MOST_JOINS):
         for atom in form.terms:
-            better = _joined(an, form, atom) if atom.kind == MOD or atom.kind == DIV else None
+            better = _joined(an, form, atom) if atom.kind in JOIN_RULES else None
             if better is not None:
                 form = better
                 break
@@ -339,7 +313,23 @@ def join_to_remainder(an, form, atom):
     return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
 
 
-JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_remainders, join_to_quotient), DIV: (join_to_remainder,)}
+def join_truncated(an, form, atom):
+    """k * (x mod d) + k * d * (x / d) = k * x"""
+    if type(atom.expr) is not Mod or not isinstance(atom.expr.b, IntImm) or atom.loaded:
+        return None
+    k, d = form.terms[atom], atom.expr.b.value
+    number = an.canonical.linear(atom.expr.a)
+    for other, scale in form.terms.items():
+        e = other.expr
+        if type(e) is Div and scale == k * d and isinstance(e.b, IntImm) and e.b.value == d and (
+                an.canonical.linear(e.a).key == number.key):
+            rest = Linear({a: c for a, c in form.terms.items() if a is not atom and a is not other}, form.const)
+            return an.canonical.add(rest, number, k)
+    return None
+
+
+JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_remainders, join_to_quotient), DIV: (join_to_remainder,),
+              OPAQUE: (join_truncated,)}
 
 
 def _holds(terms, part, factor):

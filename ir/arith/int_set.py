@@ -1,7 +1,8 @@
 """Integer sets: the interval an expression covers while some variables run over their ranges."""
 from __future__ import annotations
 
-from ..expr import Range, Var, as_expr, const, match_dtype, substitute
+from ..dtype import ScalableLanes
+from ..expr import Call, IntImm, Range, Var, as_expr, const, match_dtype, substitute
 from ..node import Mutator, Node, node
 from ..upper import provides
 from .analyzer import Analyzer
@@ -99,6 +100,12 @@ class IntervalSet(IntSet):
         return IntervalSet(_extreme(MIN, NEG_INF, self.min_value, other.min_value, analyzer),
                            _extreme(MAX, POS_INF, self.max_value, other.max_value, analyzer))
 
+    def meets(self, other, analyzer=None):
+        """Whether the other surely begins at most one after the end of this one."""
+        an = analyzer or Analyzer()
+        return not (self.has_upper_bound() and other.has_lower_bound()) or an.can_prove_less_equal(
+            other.min_value, self.max_value + 1)
+
     def intersect(self, other, analyzer=None):
         """The values in both; nothing when they provably do not meet."""
         if self.is_nothing() or other.is_nothing():
@@ -144,8 +151,26 @@ def single_point(e):
 
 def vector(e):
     """The least interval known to hold every lane of a vector; of a scalar its only value."""
-    lanes, e = {}, as_expr(e)
-    return int_set(Analyzer(), _Lanes(lanes).visit(e), lanes)
+    lane, ranges = scalar_lane(as_expr(e))
+    return int_set(Analyzer(), lane, {v: r if isinstance(r.extent, IntImm) else IntervalSet(r.min, POS_INF)
+                                      for v, r in ranges.items()})
+
+
+@provides("scalar_lane")
+def scalar_lane(e):
+    """(a lane of a vector as a scalar of lane numbers, {lane number: Range})."""
+    lanes = {}
+    return _Lanes(lanes).visit(e), lanes
+
+
+def union_lower_bound(sets):
+    """An interval all of whose values are in one of the IntervalSets; the first of them that is joined by others where
+    they touch or overlap."""
+    an, found = Analyzer(), IntervalSet.nothing()
+    for s in sets:
+        if found.is_nothing() or not s.is_nothing() and found.meets(s, an) and s.meets(found, an):
+            found = found.union_set(s, an)
+    return found
 
 
 class _Lanes(Mutator):
@@ -155,10 +180,12 @@ class _Lanes(Mutator):
         self.ranges = ranges
 
     def visit_Ramp(self, e):
-        lane = next((v for v, r in self.ranges.items() if r.extent.value == e.lanes and v.dtype == e.base.dtype), None)
+        dtype, scalable = e.base.dtype, isinstance(e.lanes, ScalableLanes)
+        count = Call(dtype, "tir.vscale", ()) * e.lanes.factor if scalable else const(e.lanes, dtype)
+        lane = next((v for v, r in self.ranges.items() if same(r.extent, count)), None)
         if lane is None:
-            lane = Var("lane", e.base.dtype)
-            self.ranges[lane] = Range(const(0, lane.dtype), const(e.lanes, lane.dtype))
+            lane = Var("lane", dtype)
+            self.ranges[lane] = Range(const(0, dtype), count)
         return e.base + lane * e.stride
 
     def visit_Broadcast(self, e):

@@ -105,13 +105,14 @@ def detect_iter_map(indices, input_iters, predicate=True, check_level=IterMapLev
                     simplify_trivial_iterators=True):
     """Read `indices` over the loops {Var: Range} as sums of splits; see IterMapResult and IterMapLevel.
 
-    predicate bounds the loops. Only NoCheck lengthens a loop to a multiple of what divides it. With
-    simplify_trivial_iterators, a loop of one iteration is its only value.
+    predicate bounds the loops. But for Bijective, a loop is lengthened to a multiple of what divides it; Surjective
+    then asks that its real values meet all that the indices may be. With simplify_trivial_iterators, a loop of one
+    iteration is its only value.
     """
     level = IterMapLevel.of(check_level)
     check = {IterMapLevel.Bijective: COMPLETE, IterMapLevel.Surjective: ONTO, IterMapLevel.NoCheck: ANY}[level]
     return _detect(Detector(indices, input_iters, predicate, None, check, strided=True,
-                            pad=level == IterMapLevel.NoCheck, keep_unit=not simplify_trivial_iterators))
+                            pad=level != IterMapLevel.Bijective, keep_unit=not simplify_trivial_iterators))
 
 
 def detect_bijection(indices, input_iters, pad):

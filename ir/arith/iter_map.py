@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from math import lcm
+from math import lcm, prod
 
 from ..expr import Range, Var, as_expr, const, substitute
 from . import floor_rules
@@ -20,6 +20,7 @@ from .linear import DIV, MIN, MOD, ONE, VAR, ZERO, Linear, combine, constant, fa
 from .pattern import conjuncts, gaps
 
 MOST_SOURCES = 32
+MOST_MET = 1 << 14  # values of a padded loop that are looked at
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Detector:
         self.extent_of = {}  # the same, also of those that became part of another
         self.made = {}      # made source -> (base, pieces) of what it equals; pieces () for a loop minus its start
         self.paddings = []  # conditions under which a loop's value lies outside it
+        self.padded = {}    # lengthened source -> (the first of its values that are real, how many are)
         self.fixed = {}     # Var -> expression, for loops that do not start at 0
         self.loop_of = {}   # the sources of these loops -> the loops
 
@@ -125,7 +127,7 @@ class Detector:
             if value.dtype not in INDEX_TYPES:
                 raise NotAffine(f"an iterator of dtype {value.dtype}")
             base, pieces = self.pieces(self.an.canonical.linear(value))
-            pieces, unit, extent = self._chain(pieces)
+            pieces, unit, extent = self._overlapping(pieces) or self._chain(pieces)
             for fragment, _ in pieces:
                 used.setdefault(fragment.source, []).append(fragment)
             out.append(Value(base, pieces, unit, extent, value.dtype))
@@ -181,6 +183,8 @@ class Detector:
             whole = extent or whole
         if not whole.terms and whole.const <= 0:
             raise NotAffine("a condition that never holds")
+        if self.check == ONTO and any(fragment.source in self.padded for fragment, _ in pieces):
+            raise NotAffine("a division or a condition on a sum of which a loop is padded")
         own = {}
         for fragment, _ in pieces:
             own.setdefault(fragment.source, []).append(fragment)
@@ -231,10 +235,10 @@ class Detector:
             if found is not None:
                 needs.setdefault(found[0], []).append(found[1:])
         for v, wanted in needs.items():
-            starts, extent = {start for _, start in wanted}, self.extents[v]
-            divisor = reduce(lcm, (d for d, _ in wanted))
-            left = min(starts) % divisor
-            if extent.terms or any((start - left) % d for d, start in wanted):
+            divisor, extent = reduce(lcm, (d for d, _ in wanted)), self.extents[v]
+            left = next((left for left in sorted({start % divisor for _, start in wanted})
+                         if not any((start - left) % d for d, start in wanted)), None)
+            if extent.terms or left is None:
                 continue
             whole = -(-(left + extent.const) // divisor) * divisor
             if left or whole != extent.const:
@@ -252,10 +256,12 @@ class Detector:
             return None
         if inner.kind == VAR:
             return (inner.expr, den.const, num.const) if inner.expr in self.extents else None
-        if inner.kind not in (DIV, MOD) or num.const:
+        if inner.kind not in (DIV, MOD) or num.const and inner.kind == MOD:
             return None
         below = self._divisor(inner)
-        return below and (below[0], below[1] * den.const if inner.kind == DIV else below[1], below[2])
+        if below is None or inner.kind == MOD:
+            return below
+        return below[0], below[1] * den.const, below[2] + num.const * below[1]
 
     def _lengthen(self, v, left, whole):
         """The source `v` becomes [left, left + extent) of one that has `whole` turns."""
@@ -267,6 +273,8 @@ class Detector:
             self.paddings.append(real < 0)
         if whole != left + extent.const:
             self.paddings.append(real >= render(extent, dtype))
+        before, count = self.padded.get(v, (0, extent.const))
+        self.padded[source] = left + before, count
         self.spent.add(v)
         self._substitute({v: source - left})
 
@@ -308,7 +316,10 @@ class Detector:
         ready.sort(key=lambda entry: entry[0])
         self.conditions = [entry[1] for entry in ready[1:]]
         _, _, part, limit = ready[0]
-        if any(k < 0 for k in part.terms.values()):
+        if len(part.terms) > 1 and all(k < 0 for k in part.terms.values()):
+            self.conditions.append(ready[0][1])
+            self._replace(scaled(part, -1), None)  # the condition is then one on a single source
+        elif any(k < 0 for k in part.terms.values()):
             self._raise_start(part, limit)
         else:
             self._replace(*self._coarser(part, limit))
@@ -396,6 +407,20 @@ class Detector:
                 return tuple(reversed(ordered)), unit, extent
         raise NotAffine("a sum of loops that does not cover an interval once")
 
+    def _overlapping(self, pieces):
+        """What _chain gives, of a sum whose steps are at most what the smaller ones reach, such as i * 7 + j with j in
+        [0, 8): it covers an interval, some of it more than once. None for other sums, and where that is not asked."""
+        if not self.strided or self.check != ONTO or any(s.terms or s.const <= 0 or f.extent.terms for f, s in pieces):
+            return None
+        reach, overlaps = 1, False
+        ordered = sorted(pieces, key=lambda piece: piece[1].const)
+        for fragment, scale in ordered:
+            if scale.const > reach:
+                return None
+            overlaps = overlaps or scale.const < reach and fragment.extent.const > 1
+            reach += scale.const * (fragment.extent.const - 1)
+        return (tuple(reversed(ordered)), ONE, constant(reach)) if overlaps else None
+
     def _units(self, pieces):
         """The steps that a sum of pieces may be a multiple of."""
         if not self.strided or not pieces:
@@ -412,10 +437,23 @@ class Detector:
             if not fragments and not complete:
                 continue
             if not fragments:
+                if extent.key == ONE.key:
+                    continue  # its only value is met by whatever else is done
                 raise NotAffine(f"loop {v.name} is not used")
             reached = self._stack_digits(v, fragments, complete)
             if reached.key != extent.key and (complete or not self._divides(reached, extent, v.dtype)):
                 raise NotAffine(f"loop {v.name} is only used in part")
+            if v in self.padded and self.check == ONTO:
+                self._check_met(v, fragments)
+
+    def _check_met(self, v, fragments):
+        """The values of a padded source that are real have all combinations of these digits."""
+        first, count = self.padded[v]
+        digits = [(f.lower.const, f.extent.const) for f in fragments]
+        real = range(first, first + min(count, MOST_MET))
+        met = {tuple(n // lower % extent for lower, extent in digits) for n in real}
+        if len(met) < prod(extent for _, extent in digits):
+            raise NotAffine(f"only padding of loop {v.name} has some of the values")
 
     def _stack_digits(self, v, fragments, complete):
         """How far the fragments of one source, stacked from the lowest, reach."""

@@ -15,7 +15,7 @@ from .pattern import conjuncts
 def normalize_iter_map_to_expr(e):
     """The plain expression of an IterSumExpr or IterSplitExpr, or of what holds some."""
     done = _Plain().visit(e)
-    return Analyzer().simplify(done) if isinstance(done, PrimExpr) else done
+    return Analyzer().rewrite_simplify(done) if isinstance(done, PrimExpr) else done
 
 
 class _Plain(Mutator):

@@ -1,10 +1,11 @@
 """Patterns: expressions that are linear in chosen variables, conditions that clip them."""
 from __future__ import annotations
 
-from ..expr import EQ, GE, GT, LE, LT, And, Call, IntImm, as_expr
+from ..expr import EQ, GE, GT, LE, LT, And, Call, IntImm, Max, Min, Not, Or, as_expr
 from .analyzer import Analyzer
 from .canonical import INDEX_TYPES
 from .linear import MAX, MIN, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
+from .simplify import MIRRORED, NEGATED
 
 
 def detect_linear_equation(expr, variables):
@@ -37,7 +38,7 @@ def detect_clip_bound(expr, variables):
     """
     an = Analyzer()
     ends = {v: [None, None] for v in variables}
-    for condition in conjuncts(as_expr(expr)):
+    for condition in _plain_conjuncts(as_expr(expr)):
         for gap in gaps(an, condition) or (ZERO,):
             parts = linear_parts(an, gap, variables)
             moving = [(v, w) for v, w in zip(variables, parts or ()) if w.terms or w.const]
@@ -62,6 +63,28 @@ def gaps(an, condition):
     if kind is EQ:
         return gap, scaled(gap, -1)
     return (shifted(gap, -1) if kind in (LT, GT) else gap,)
+
+
+def _plain_conjuncts(condition):
+    """Conditions that together are `condition`: no negated comparison among them, and where the least of two numbers is
+    above a third, one for each."""
+    out = []
+    for part in conjuncts(condition):
+        kind = type(part)
+        if kind is Not and type(part.a) in NEGATED:
+            out += _plain_conjuncts(NEGATED[type(part.a)](part.a.a, part.a.b))
+        elif kind is Not and isinstance(part.a, Or):
+            out += _plain_conjuncts(Not(part.a.a)) + _plain_conjuncts(Not(part.a.b))
+        elif kind in _CHOSEN and isinstance(part.a, _CHOSEN[kind]):
+            out += [q for side in (part.a.a, part.a.b) for q in _plain_conjuncts(kind(side, part.b))]
+        elif kind in _CHOSEN and isinstance(part.b, _CHOSEN[MIRRORED[kind]]):
+            out += [q for side in (part.b.a, part.b.b) for q in _plain_conjuncts(kind(part.a, side))]
+        else:
+            out.append(part)
+    return out
+
+
+_CHOSEN = {GT: Min, GE: Min, LT: Max, LE: Max}
 
 
 def conjuncts(predicate):

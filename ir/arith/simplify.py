@@ -84,6 +84,8 @@ class Simplifier(Mutator):
 
     def _compare_other(self, e):
         out = self.generic_visit(e)
+        if out.a is out.b and type(out.a) is Var and out.a.dtype.is_int:  # floats may be NaN
+            return truth(type(out) in (EQ, LE, GE))
         if isinstance(out.a, IntImm) and isinstance(out.b, IntImm):
             a, b = out.a.value, out.b.value
             return truth({EQ: a == b, NE: a != b, LT: a < b, LE: a <= b, GT: a > b, GE: a >= b}[type(out)])

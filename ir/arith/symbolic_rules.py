@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from .linear import DIV, ZERO, Linear, combine, constant, factors, shifted
+from .linear import DIV, ZERO, Linear, combine, constant, factors, scaled, shifted
 
 MOST_STEPS = 8
 
@@ -17,6 +17,9 @@ def divide_symbolic(an, num, den, dtype, kind, divide):
 
     divide(an, num, den, dtype, kind) is called for the smaller divisions that remain.
     """
+    if all(k < 0 for k in (*den.terms.values(), den.const or -1)):  # floor(x / -y) = floor(-x / y)
+        part = divide(an, scaled(num, -1), scaled(den, -1), dtype, kind)
+        return part if kind == DIV else scaled(part, -1)
     quotient, rest = long_division(an, num, den)
     part = None
     for rule in REST_RULES:
@@ -38,7 +41,7 @@ def rest_within(an, rest, den, dtype, kind, divide):
 
 def rest_shares_factor(an, rest, den, dtype, kind, divide):
     """(f * x) // (f * y) = x // y and (f * x) % (f * y) = f * (x % y)"""
-    common = _common_factor(an, rest, den)
+    common = common_factor(an, rest, den)
     if common is None:
         return None
     factor, small, by = common
@@ -107,7 +110,7 @@ def _positive(an, form, where):
         return an.nonnegative(shifted(form, -1))
 
 
-def _common_factor(an, num, den):
+def common_factor(an, num, den):
     """(factor, num / factor, den / factor) for a factor common to every term of both, None without one."""
     g = gcd(num.const, den.const, *num.terms.values(), *den.terms.values())
     shared = None

@@ -96,6 +96,57 @@ def test_padding(case):
     check_inverse(found, domains, [tuple(evaluate(i, env) for i in indices) for env in points])
 
 
+ONTO = {
+    "shifted": ([(X + 80) // 32], loops(176), [(6, 2)]),
+    "low digits": ([(X + 80) // 2 % 16, (X + 80) % 2], loops(176), [(16, 0), (2, 0)]),
+    "high digit": ([X // 15], loops(26), [(2, 0)]),
+    "middle digits": ([(X + 10) % 3, (X + 10) // 3 % 4], loops(24), [(3, 0), (4, 0)]),
+    "fused": ([(X * 32 + Y * 8) // 16], loops(5, 4), [(10, 0)]),
+    "overlapping": ([X * 7 + Y], loops(3, 8), [(22, 0)]),
+    "three overlapping": ([X * 18 + Y * 7 + Z], loops(2, 3, 8), [(40, 0)]),
+    "beside a unit loop": ([X], loops(3, 1), [(3, 0)]),
+}
+
+
+@pytest.mark.parametrize("case", ONTO)
+def test_surjective_maps_meet_all_they_claim(case):
+    indices, domains, wanted = ONTO[case]
+    found = detect_iter_map(indices, domains, check_level="surjective")
+    assert [(e.args[0].extent.value, e.base.value) for e in found.indices] == wanted, found.errors
+    assert images(indices, domains) == boxes(found)
+
+
+def images(indices, domains):
+    points = assignments({v: range(r.extent.value) for v, r in domains.items()})
+    return {tuple(evaluate(e, env) for e in indices) for env in points}
+
+
+def boxes(found):
+    ends = [(e.base.value, e.args[0] if e.args else None) for e in found.indices]
+    return set(itertools.product(*([base] if s is None else [base + n * s.scale.value for n in range(s.extent.value)]
+                                   for base, s in ends)))
+
+
+def test_random_maps_are_onto_what_is_claimed():
+    rng, found = random.Random(3), 0
+    for _ in range(250):
+        domains = loops(rng.randint(1, 14), rng.randint(1, 6))
+        x = X + rng.randint(-3, 9)
+        part = rng.choice((x, X * rng.randint(2, 7) + Y, x // rng.randint(1, 4), x % rng.randint(2, 6)))
+        other = rng.choice((Y, x % rng.randint(2, 6), part // 3, X * rng.randint(1, 4) + Y * 2))
+        indices = [part // rng.randint(1, 4), other] if rng.random() < 0.5 else [part % rng.randint(2, 5)]
+        result = detect_iter_map(indices, domains)
+        if not result.errors:
+            found += 1
+            assert images(indices, domains) == boxes(result), (indices, domains)
+    assert found > 60
+
+
+def test_a_bound_below_a_sum_of_loops():
+    found = detect_iter_map([X * 6 + Y], loops(2, 6), And(1 < X * 6 + Y, X * 6 + Y < 10))
+    assert (found.indices[0].args[0].extent.value, found.indices[0].base.value) == (8, 2)
+
+
 def check_inverse(found, domains, images):
     """The inverse sends every image to its point, and to a padded one what no point is sent to."""
     outputs = [Var(f"o{i}") for i in range(len(found.indices))]

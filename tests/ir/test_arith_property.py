@@ -61,6 +61,15 @@ def test_simplify_keeps_conditions(e, domains):
 
 
 @CHECK
+@given(st.one_of(expressions(), conditions()), domain_sets(), st.booleans())
+def test_rewriting_keeps_the_value(e, domains, bound):
+    done = (analyzer_of(domains) if bound else Analyzer()).rewrite_simplify(e)
+    assert done.dtype == e.dtype and well_typed(done)
+    for env, value in defined(e, domains):
+        assert evaluate(done, env) == value, env
+
+
+@CHECK
 @given(wide_expressions(), domain_sets())
 def test_simplify_across_widths(e, domains):
     domains = {**domains, WIDE: range(-2, 3)}

@@ -5,12 +5,13 @@ import sys
 import types
 from collections import Counter
 
+import arith_brute
 import pytest
 from arith_brute import VARS, Undefined, assignments, evaluate, imm
 
 from ingot.ir import tir
 from ingot.ir.arith import (Analyzer, canonical, const_int_bound, eval_range, floor_rules, modular, relax, simplify,
-                            symbolic_rules)
+                            symbolic_rules, trunc_rules)
 from ingot.ir.arith.int_set import limits_of
 from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Call, Cast, CompareExpr, Div, FloatImm, FloorDiv,
                            FloorMod, IntImm, Let, Max, Min, Mod, Mul, Not, Or, Range, Select, Var)
@@ -86,6 +87,13 @@ def of_division(combine):
     return check
 
 
+def of_truncated(apply):
+    def check(points, args, found):
+        _, num, den, _ = args
+        compare(points, lambda env: apply(_value(num, env), _value(den, env)), lambda env: _value(found, env))
+    return check
+
+
 def of_rest(points, args, found):
     _, rest, den, _, kind, _ = args
     apply = (lambda a, b: a // b) if kind == floor_rules.DIV else (lambda a, b: a % b)
@@ -122,6 +130,8 @@ def of_rewrite(points, args, found):
 
 TABLES = [(floor_rules, "DIV_RULES", of_division(lambda a, c: a // c)),
           (floor_rules, "MOD_RULES", of_division(lambda a, c: a % c)), (floor_rules, "JOIN_RULES", of_join),
+          (trunc_rules, "DIV_RULES", of_truncated(lambda a, b: arith_brute.APPLY[Div](a, b))),
+          (trunc_rules, "MOD_RULES", of_truncated(lambda a, b: arith_brute.APPLY[Mod](a, b))),
           (symbolic_rules, "REST_RULES", of_rest), (const_int_bound, "RULES", of_bound),
           (modular, "RULES", of_modular), (relax, "RULES", of_relaxed), (relax, "PROOFS", of_proof),
           (simplify, "RULES", of_rewrite)]
@@ -224,6 +234,11 @@ def either(rng, a, b):
     return rng.choice([EQ, NE, LT, LE, GT, GE])(a, b)
 
 
+def bits(rng):
+    op = rng.choice(["tir.shift_right", "tir.bitwise_and"])
+    return lambda a, b: Call("int32", op, (a, b))
+
+
 def divisor(rng):
     return rng.choice([1, 2, 3, 4, 6, 8, -1, -2, -3, -4])
 
@@ -256,6 +271,20 @@ PATTERNS = {
     "remainder left": lambda r: (lambda c, k: N * k - FloorDiv(N, imm(c)) * (c * k))(divisor(r), some(r, 1, 2, -3)),
     "join symbolic": lambda r: (lambda k: FloorMod(X, N) * k + N * FloorDiv(X, N) * k)(some(r, 1, 2, -3)),
     "truncated": lambda r: some(r, Div, Mod)(total(r, some(r, 1, -1, 4)), imm(divisor(r))),
+    "truncated common": lambda r: some(r, Div, Mod)(
+        K * some(r, 4, 8, -6) + some(r, 0, 2, 4), imm(some(r, 2, 4, 6, -2, -4))),
+    "truncated small": lambda r: some(r, Div, Mod)(Mod(K, imm(some(r, 3, 4))), imm(some(r, 4, 7, -8))),
+    "truncated nested": lambda r: some(r, Div, Mod)(Div(K + some(r, 0, 1), imm(some(r, 2, 3, -2))), imm(some(r, 2, 3))),
+    "truncated product": lambda r: some(r, Div, Mod)(K * some(r, X, N) * some(r, 1, 4), K * some(r, imm(2), Y, Z * 2)),
+    "join truncated": lambda r: (lambda d, k: Mod(K + X, imm(d)) * k + Div(K + X, imm(d)) * (d * k) + Y)(
+        some(r, 3, 4), some(r, 1, 2, -3)),
+    "bits": lambda r: bits(r)(some(r, K * 4 + 2, Mod(K, imm(5)), Z * 8 + 4, X),
+                              some(r, imm(1), imm(2), imm(3), imm(4))),
+    "bits of sums": lambda r: bits(r)(X * 3 - 1, some(r, Y, K, Z)),
+    "let in place": lambda r: Let(V, some(r, K * 10 + 4, X * 4), V * 2 + some(r, 0, 1)),
+    "divided across 0": lambda r: some(r, FloorDiv, FloorMod, Div, Mod)(some(r, X * 3 - 4, K, Y), some(
+        r, Z - 1, N - 2, M, K, X * 0 + M - 1)),
+    "cast through float": lambda r: Cast("int32", Cast("float32", some(r, total(r, 1, 2), K))),
     "truncated symbolic": lambda r: some(r, Div, Mod)(some(r, X, -X, Y), some(r, N, N * -1, M)),
     "shared factor": lambda r: floor(r)(X * N * some(r, 1, 2), some(r, Y * N, N * 4, N * -6)),
     "polynomial": lambda r: floor(r)(N * M + N * 3 + some(r, imm(0), Y, X * N), some(r, N, M + 3, N * 2)),
@@ -292,6 +321,9 @@ PATTERNS = {
     "compare parity": lambda r: some(r, EQ, NE)(X * 4 + 1, Y * some(r, 2, 4) + some(r, 0, 1)),
     "compare constants": lambda r: either(r, IntImm("uint8", r.randint(0, 3)), IntImm("uint8", r.randint(0, 3))),
     "compare narrow": lambda r: either(r, Add(U, IntImm("uint8", 250)), IntImm("uint8", 3)),
+    "compare with itself": lambda r: either(r, U, U),
+    "scalable": lambda r: some(r, Min, Max)(Call("int32", "tir.vscale", ()) * some(r, 1, 3), imm(some(r, 0, 2, 9))),
+    "negative symbolic divisor": lambda r: floor(r)(total(r, 1), N * some(r, -1, -2)),
     "equal to itself": lambda r: some(r, EQ, NE, LE, LT)(Add(X, Y), Add(Y, X)),
     "and": lambda r: And(And(either(r, X, imm(2)), either(r, X, imm(3))), some(r, either(r, X, Y), either(r, Z, Y))),
     "and of floats": lambda r: And(And(LT(F, FloatImm("float32", 1.0)), either(r, X, imm(2))), X < 5),
@@ -328,6 +360,10 @@ UNDER = {  # condition, question
     "by scaled fact": lambda r: (X * 4 + Y < N * 4, either(r, X, N)),
     "by bounds": lambda r: (And(X >= 1, X * 3 < 7), either(r, X, imm(r.randint(-1, 4)))),
     "by congruence": lambda r: (EQ(FloorMod(X + some(r, 0, 1), imm(4)), imm(some(r, 0, 1))), FloorMod(X, imm(2))),
+    "by truncated congruences": lambda r: (And(EQ(Mod(K, imm(some(r, 3, 4))), imm(1)), EQ(
+        FloorMod(K, imm(some(r, 4, 6, 2))), imm(some(r, 0, 1)))), FloorMod(K, imm(some(r, 2, 12)))),
+    "by congruences of nothing": lambda r: (And(EQ(FloorMod(K, imm(4)), imm(1)), EQ(FloorMod(K, imm(6)), imm(
+        some(r, 0, 4)))), FloorMod(K, imm(3))),
     "by inequality": lambda r: (NE(X, Y), some(r, EQ, NE)(Y, X)),
     "by itself": lambda r: ((lambda c: (c, c))(Or(X < Y, Z < N))),
     "by itself in floats": lambda r: (lambda c: (c, c))(some(
@@ -390,7 +426,8 @@ class Lines:
 def watched():
     patch, before = pytest.MonkeyPatch(), sys.gettrace()
     watch = Watch(patch)
-    watch.lines = Lines([canonical, const_int_bound, floor_rules, modular, relax, simplify, symbolic_rules])
+    watch.lines = Lines([canonical, const_int_bound, floor_rules, modular, relax, simplify,
+                         symbolic_rules, trunc_rules])
     try:
         run_all(watch, watch.lines.start)
     finally:

@@ -1,0 +1,82 @@
+"""What is computed here and now: operations on immediates."""
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ...expr import (Add, And, BinaryExpr, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Mul, Not, Or, Sub,
+                     binary, const, logical_and, logical_or)
+
+JOINED = {And: logical_and, Or: logical_or}
+FLOATS = {Add: operator.add, Sub: operator.sub, Mul: operator.mul, Div: operator.truediv}
+NUMPY = {"float16": np.float32, "float32": np.float64, "float64": np.float64}  # wide enough to round once
+BITS = {"tir.shift_left": lambda x, n: x << n, "tir.shift_right": lambda x, n: x >> n,
+        "tir.bitwise_and": operator.and_, "tir.bitwise_or": operator.or_, "tir.bitwise_xor": operator.xor}
+
+
+def folded(e):
+    """The immediate that `e` is, or an operand where the other is neutral among truths; None for the rest."""
+    kind = type(e)
+    if kind in JOINED:
+        return _changed(e, JOINED[kind](e.a, e.b)) if IntImm in (type(e.a), type(e.b)) else None
+    if kind is Not:
+        return const(not e.a.value) if isinstance(e.a, IntImm) else None
+    if kind is Cast:
+        return _cast(e)
+    if kind is Call:
+        return _call(e)
+    if not isinstance(e, (BinaryExpr, CompareExpr)):
+        return None
+    if isinstance(e.a, IntImm) and isinstance(e.b, IntImm):
+        return _changed(e, binary(kind, e.a, e.b))
+    return _floats(e) if isinstance(e.a, FloatImm) and isinstance(e.b, FloatImm) else None
+
+
+def _changed(e, new):
+    return None if type(new) is type(e) and new.a is e.a and new.b is e.b else new
+
+
+def _floats(e):
+    """A sum, difference, product or quotient of two floats, rounded as their type does."""
+    wide = NUMPY.get(e.dtype)
+    if wide is None or type(e) not in FLOATS or type(e) is Div and e.b.value == 0:
+        return None
+    narrow = np.dtype(str(e.dtype)).type
+    with np.errstate(all="ignore"):
+        value = narrow(FLOATS[type(e)](wide(narrow(e.a.value)), wide(narrow(e.b.value))))
+    return FloatImm(e.dtype, float(value)) if np.isfinite(value) else None
+
+
+def _cast(e):
+    """An immediate in another type, where that holds it."""
+    value = e.value
+    if isinstance(value, Broadcast) and value.lanes == e.dtype.lanes:
+        return Broadcast(Cast(e.dtype.element, value.value), value.lanes)
+    if e.dtype.lanes != 1 and value.dtype.lanes == 1:
+        return Broadcast(value if value.dtype == e.dtype.element else Cast(e.dtype.element, value), e.dtype.lanes)
+    if e.dtype == value.dtype:
+        return value
+    if not isinstance(value, (IntImm, FloatImm)):
+        return None
+    number = value.value
+    if value.dtype == "float32":
+        number = float(np.float32(number))  # it keeps the digits it was given
+    if not e.dtype.is_float:
+        if number != number or abs(number) == float("inf"):
+            return None
+        number = bool(number) if e.dtype.is_bool else int(number)
+    return const(number, e.dtype) if e.dtype.holds(number) else None
+
+
+def _call(e):
+    if not all(isinstance(a, IntImm) for a in e.args) or not e.dtype.is_int:
+        return None
+    numbers = [a.value for a in e.args]
+    if e.op in BITS and (e.op not in ("tir.shift_left", "tir.shift_right") or 0 <= numbers[1] < e.dtype.bits):
+        value = BITS[e.op](*numbers)
+    elif e.op == "tir.clz" and numbers[0] >= 0:
+        value = e.args[0].dtype.bits - numbers[0].bit_length()
+    else:
+        return None
+    return const(value, e.dtype) if e.dtype.holds(value) else None

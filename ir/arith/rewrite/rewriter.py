@@ -1,0 +1,187 @@
+"""The rewriter: operands first, then the rules of a node, until none has anything to say.
+
+Integers of the index types are taken not to overflow, as everywhere in arith; arithmetic of other types is only
+folded, since it wraps around or rounds. Expressions with calls that act on the world are left as they are.
+"""
+from __future__ import annotations
+
+from functools import cache
+
+from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, CompareExpr, Div, FloatImm, FloorDiv, FloorMod,
+                     IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
+from ...node import Mutator, Node, collect
+from ...upper import provides
+from ..canonical import IMPURE_CALLS, INDEX_TYPES
+from ..linear import render
+from ..simplify import decide, same, truth
+from . import choices, conditions, divisions, folding, sums, vectors
+from .pattern import compiled
+from .products import decides_product
+
+DEEPEST = 60  # rewrites of rewrites; no rule needs more, and none may loop for ever
+DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+TURNED = {GT: LT, GE: LE}
+
+
+@cache
+def _rules():
+    """{class of nodes: [Rule]}, compiled when the first expression asks: that takes longer than most programs."""
+    return compiled((*sums.ROWS, *divisions.ROWS, *choices.ROWS, *conditions.ROWS))
+
+
+class Rewriter(Mutator):
+    """Rewrites expressions by what one Analyzer knows."""
+
+    def __init__(self, an):
+        self.an, self.done, self.depth = an, {}, 0
+        self.proofs = {"nonneg": lambda e: self.proves(LE, 0, e), "pos": lambda e: self.proves(LT, 0, e),
+                       "le": lambda a, b: self.proves(LE, a, b), "lt": lambda a, b: self.proves(LT, a, b),
+                       "equal": lambda a, b: self.proves(EQ, a, b), "constant": lambda e: isinstance(e, IntImm)}
+
+    def proves(self, kind, a, b):
+        """Whether `a kind b` always holds, of index expressions."""
+        return self.an._decide(kind, a, b)
+
+    def visit(self, value):
+        if not isinstance(value, Node):
+            return super().visit(value)
+        if isinstance(value, (IntImm, FloatImm)) or value._is_binder_leaf and type(value) is not Var:
+            return value
+        found = self.done.get(value)
+        if found is None:
+            found = self.done[value] = self._rewritten(value)
+            self.done[found] = found
+        return found
+
+    def _rewritten(self, e):
+        if type(e) is Var:
+            form = self.an.replaced.get(e)
+            return e if form is None else render(form, e.dtype)
+        if not isinstance(e, PrimExpr) or type(e) is Call and e.op in IMPURE_CALLS:
+            return self.generic_visit(e)
+        if type(e) in DIVISIONS and _is_zero(e.b):
+            raise ValueError(f"a division by zero: {e}")
+        below = BELOW.get(e.op if type(e) is Call else type(e), Mutator.generic_visit)
+        out = below(self, e)
+        if self.depth >= DEEPEST or _acts(out):
+            return out
+        new = self.step(out)
+        if new is None or same(new, out):
+            return out
+        self.depth += 1
+        try:
+            return self.visit(new)
+        finally:
+            self.depth -= 1
+
+    def step(self, e):
+        """`e` after one rule, or None where none applies; its operands are rewritten already."""
+        kind = type(e)
+        if kind in TURNED:
+            return TURNED[kind](e.b, e.a)
+        if kind in DIVISIONS and _is_zero(e.b):
+            return None
+        found = folding.folded(e)
+        if found is None and e.dtype.lanes != 1:
+            return vectors.rewritten(self, e)
+        if found is None and isinstance(e, CompareExpr) and kind not in (And, Or, Not):
+            found = self.decided(e)
+        if found is not None:
+            return found
+        operand = getattr(e, "a", e)
+        if operand.dtype not in INDEX_TYPES and not operand.dtype.is_bool:
+            return _cancelled(e)
+        for rule in _rules().get(kind, ()):
+            found = rule.apply(e, self)
+            if found is not None:
+                return found
+        return self.by_sets(e) if kind in (FloorMod, Mod) else None
+
+    def decided(self, e):
+        """The truth of a comparison that can be proved, or None."""
+        if self.an.holding and self.an.canonical.key(e) in self.an.holding:
+            return truth(True)
+        if e.a.dtype not in INDEX_TYPES:
+            return None
+        known = decide(self.an, type(e), self.an.canonical.linear(e.a), self.an.canonical.linear(e.b))
+        if known is None:
+            known = decides_product(self.an, e)
+        return None if known is None else truth(known)
+
+    def by_sets(self, e):
+        """A remainder by a constant that the modular set of its operand settles, or None."""
+        if not isinstance(e.b, IntImm) or e.b.value <= 0:
+            return None
+        coeff, base = self.an.modular_set(e.a)
+        if coeff % e.b.value or type(e) is Mod and not self.proves(LE, 0, e.a):
+            return None
+        return const(base % e.b.value, e.dtype)
+
+    # ------------------------------------------------------------ operands under a condition
+
+    def under(self, condition, e):
+        """`e` rewritten where a condition holds."""
+        saved, self.done = self.done, {}
+        try:
+            with self.an.constraint_scope(condition):
+                return self.visit(e)
+        finally:
+            self.done = saved
+
+    def if_then_else(self, e):
+        condition = self.visit(e.args[0])
+        if isinstance(condition, IntImm):
+            return self.visit(e.args[1 if condition.value else 2])
+        yes, no = self.under(condition, e.args[1]), self.under(Not(condition), e.args[2])
+        if same(yes, no):
+            return yes
+        if type(yes) is Call and yes.op == e.op and same(yes.args[2], no):
+            condition, yes = self.visit(And(condition, yes.args[0])), yes.args[1]
+        return e.replace(args=(condition, yes, no))
+
+    def select(self, e):
+        condition = self.visit(e.condition)
+        if isinstance(condition, IntImm):
+            return self.visit(e.true_value if condition.value else e.false_value)
+        out = e.replace(condition=condition, true_value=self.visit(e.true_value), false_value=self.visit(e.false_value))
+        return out.true_value if same(out.true_value, out.false_value) else out
+
+    def let(self, e):
+        value = self.visit(e.value)
+        if isinstance(value, (IntImm, FloatImm, Var)):
+            return self.visit(substitute(e.body, {e.var: value}))
+        self.an.bind_let(e.var, value)
+        return e.replace(value=value, body=self.visit(e.body))
+
+
+@provides("rewrite")
+def _rewritten_by(an, e):
+    return Rewriter(an).visit(e)
+
+
+BELOW = {"tir.if_then_else": Rewriter.if_then_else, Select: Rewriter.select, Let: Rewriter.let}
+
+
+def _acts(e):
+    """Whether an operand of `e` acts on the world: then each is computed as often as it is written."""
+    return any(type(n) is Call and n.op in IMPURE_CALLS for n in collect(e, Call))
+
+
+def _is_zero(e):
+    e = e.value if isinstance(e, Broadcast) else e
+    return isinstance(e, IntImm) and e.value == 0
+
+
+def _cancelled(e):
+    """x - x, x == x and x != x of integers that wrap around, and what adds nothing; None for the rest."""
+    if not e.dtype.is_int and not (isinstance(e, CompareExpr) and e.a.dtype.is_int):
+        return None
+    if type(e) in (Add, Sub) and _is_zero(e.b):
+        return e.a
+    if type(e) in SAME and same(e.a, e.b):
+        return SAME[type(e)](e.a.dtype)
+    return None
+
+
+SAME = {Sub: lambda dtype: const(0, dtype), EQ: lambda dtype: truth(True), NE: lambda dtype: truth(False),
+        LE: lambda dtype: truth(True), LT: lambda dtype: truth(False)}
