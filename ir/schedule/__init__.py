@@ -2,10 +2,11 @@
 from .errors import ScheduleError
 from .handles import BlockRV, ExprRV, LoopRV
 from .schedule import Schedule
-from .state import BlockInfo, ScheduleState, StmtSRef
+from .state import BlockInfo, BlockScope, Dependency, DepKind, ScheduleDebugMask, ScheduleState, StmtSRef
 from .tensor_intrin import TensorIntrin
 from . import intrin, testing  # noqa: F401
 from .trace import Instruction, InstructionKind, Trace
 
-__all__ = ["BlockInfo", "BlockRV", "ExprRV", "Instruction", "InstructionKind", "LoopRV", "Schedule", "ScheduleError",
-           "ScheduleState", "StmtSRef", "TensorIntrin", "Trace"]
+__all__ = ["BlockInfo", "BlockRV", "BlockScope", "DepKind", "Dependency", "ExprRV", "Instruction", "InstructionKind",
+           "LoopRV", "Schedule", "ScheduleDebugMask", "ScheduleError", "ScheduleState", "StmtSRef", "TensorIntrin",
+           "Trace"]

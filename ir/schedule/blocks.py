@@ -36,29 +36,34 @@ def buffers_of(regions):
 
 # ---------------------------------------------------------------- kinds of blocks
 
-def why_not_complete(index, scope, realize):
-    """None for a complete block: data-parallel, the only writer of its buffers, not reading them. Else the reason."""
+SPATIAL = ("spatial",)
+IN_ORDER = ("spatial", "opaque")  # the spatial iterators of blocks that stay where they are, so that their order stays
+
+
+def why_not_complete(index, scope, realize, spatial=SPATIAL):
+    """None for a complete block: data-parallel, the only writer of its buffers, not reading them. Else the reason.
+    spatial: the types of iterators that count as such."""
     block = realize.block
     if block.init is not None:
         return "it has an init statement"
     for iv in block.iter_vars:
-        if iv.iter_type != "spatial":
+        if iv.iter_type not in spatial:
             return f"its iterator {iv.var.name} is of type {iv.iter_type}, not spatial"
     own = [b for b in buffers_of(block.reads) if b in buffers_of(block.writes)] or [
         load.buffer for load in _own_loads(block)]
     if own:
         return f"it reads {own[0].name}, which it also writes"
-    return _why_not_alone(index, scope, realize)
+    return _why_not_alone(index, scope, realize, spatial)
 
 
-def why_not_reduction(index, scope, realize):
+def why_not_reduction(index, scope, realize, spatial=SPATIAL):
     """None for a reduction block: with init, spatial and reduce iterators, the reduce ones not choosing where it
     writes, the only writer of its buffers, reading them only where it writes. Else the reason."""
     block = realize.block
     if block.init is None:
         return "it has no init statement"
     for iv in block.iter_vars:
-        if iv.iter_type not in ("spatial", "reduce"):
+        if iv.iter_type not in (*spatial, "reduce"):
             return f"its iterator {iv.var.name} is of type {iv.iter_type}"
     reduce_vars = {iv.var for iv in block.iter_vars if iv.iter_type == "reduce"}
     for region in block.writes:
@@ -67,14 +72,13 @@ def why_not_reduction(index, scope, realize):
     other = _read_elsewhere(block)
     if other is not None:
         return f"it reads other elements of {other.name} than it writes"
-    return _why_not_alone(index, scope, realize)
+    return _why_not_alone(index, scope, realize, spatial)
 
 
-def why_not_pure(index, scope, realize):
+def why_not_pure(index, scope, realize, spatial=SPATIAL):
     """None when what a block writes depends on its inputs alone, however often it runs: complete or a reduction."""
-    if realize.block.init is not None:
-        return why_not_reduction(index, scope, realize)
-    return why_not_complete(index, scope, realize)
+    why_not = why_not_complete if realize.block.init is None else why_not_reduction
+    return why_not(index, scope, realize, spatial)
 
 
 def _read_elsewhere(block):
@@ -95,7 +99,7 @@ def _own_loads(block):
     return [load for load in collect(block.body, BufferLoad) if load.buffer in written]
 
 
-def _why_not_alone(index, scope, realize):
+def _why_not_alone(index, scope, realize, spatial):
     """None when each element that the block writes gets one value: no other block, no other instance changes it."""
     for buffer in buffers_of(realize.block.writes):
         for writer in index.writers(buffer, scope):
@@ -103,7 +107,7 @@ def _why_not_alone(index, scope, realize):
                 return f"block {name_of(writer)} also writes {buffer.name}"
     block = realize.block
     ranges = {iv.var: iv.dom for iv in block.iter_vars
-              if iv.iter_type == "spatial" and not is_const_int(iv.dom.extent, 1)}
+              if iv.iter_type in spatial and not is_const_int(iv.dom.extent, 1)}
     for region in block.writes:
         plain = {r.min for r in region.region if isinstance(r.min, Var) and is_const_int(r.extent, 1)}
         left = [v for v in ranges if v not in plain and uses((block.init, block.body), {v})]
@@ -115,13 +119,17 @@ def _why_not_alone(index, scope, realize):
     return None
 
 
-def require_pure(ctx, scope, realize, argument):
-    """Refuse unless the block is complete or a reduction, and no condition but its domain limits it."""
-    why = why_not_pure(ctx.index, scope, realize)
+def require_pure(ctx, scope, realize, argument, spatial=SPATIAL, in_place=False):
+    """Refuse unless the block is complete or a reduction, and no condition but its domain limits it; in_place: one
+    that keeps its loops may have others."""
+    why = why_not_pure(ctx.index, scope, realize, spatial)
+    if not realize.block.iter_vars and not why:
+        inside = next((s for s in ctx.index.loops_above(realize) if uses(realize.block, {s.loop_var})), None)
+        why = inside and f"it has no iterators, but uses the variable of loop {inside.loop_var.name}"
     if why:
-        ctx.refuse(argument, f"block {name_of(realize)} is neither complete nor a reduction: {why}",
+        ctx.refuse(argument, f"block {name_of(realize)} is neither a complete block nor a reduction block: {why}",
                    "only blocks whose result depends on their inputs alone can move", [realize])
-    if not only_clips(ctx.analyzer_at(realize), realize):
+    if not in_place and not only_clips(ctx.analyzer_at(realize), realize):
         ctx.refuse(argument, f"block {name_of(realize)} runs only where {realize.predicate}",
                    "only conditions that keep iterators in their domains can be made anew", [realize])
 

@@ -59,6 +59,8 @@ def combiner_of(block):
 
 def _parsed(block):
     inits, updates = _stores(block.init), _stores(block.body)
+    order = {r.buffer: n for n, r in enumerate(block.writes)}  # of the signature, whatever that of the stores
+    updates.sort(key=lambda update: order.get(update[0].buffer, len(order)))
     buffers, indices = tuple(s.buffer for s, _ in updates), updates[0][0].indices
     started = {s.buffer: (s, value) for s, value in inits}
     if set(started) != set(buffers) or not len(started) == len(buffers) == len(inits):

@@ -26,6 +26,14 @@ class Context:
         """The number a handle stands for."""
         return self._schedule.value(handle)
 
+    def block_called(self, name):
+        """The BlockRealize of a name."""
+        if name not in self.index.blocks:
+            known = f"function {self.func_name} has {', '.join(self.index.blocks)}"
+            self.refuse("'name'", f"Cannot find a block with the name: {name}", known,
+                        brief=f"Cannot find a block with the specified name, {name!r}; {known}")
+        return self.index.blocks[name]
+
     def location(self, handle):
         """The For a handle stands for, or the Mark of one that sample_compute_location made of no loop."""
         found = self._schedule.value(handle)
@@ -36,10 +44,10 @@ class Context:
         """The schedule's source of random numbers."""
         return self._schedule.rng
 
-    def refuse(self, argument, reason, hint="", at=()):
-        """Raise the ScheduleError of this primitive; `at` are statements to mark."""
-        raise ScheduleError(self.primitive, argument, reason, hint, self.func, at, self._schedule.error_render_level,
-                            self._tried)
+    def refuse(self, argument, reason, hint="", at=(), brief="", error=ScheduleError):
+        """Raise the ScheduleError of this primitive; `at` are statements to mark. error: its class."""
+        raise error(self.primitive, argument, reason, hint, self.func, at, self._schedule.error_render_level,
+                    self._tried, brief)
 
     def with_func(self, func):
         """The context after a rewrite, for checks that need the new function."""

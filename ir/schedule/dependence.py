@@ -1,7 +1,7 @@
 """Dependences: is everything that a block reads written before, in the same iteration of the loops it shares?"""
 from __future__ import annotations
 
-from .blocks import buffers_of, name_of, uses
+from .blocks import SPATIAL, buffers_of, name_of, uses
 from .context import analyzer_of
 from .regions import Relaxed, holds, joined, touched_box, written_box
 
@@ -11,11 +11,11 @@ def common_loops(index, a, b):
     return [x for x, y in zip(index.loops_above(a), index.loops_above(b)) if x is y]
 
 
-def incomplete_input(index, scope, reader, buffer):
+def incomplete_input(index, scope, reader, buffer, spatial=SPATIAL):
     """None when each iteration of the loops that a reader shares with a writer of `buffer` reads only what that same
-    iteration wrote before. Else (reason, writer)."""
+    iteration wrote before. Else (reason, writer). spatial: the types of iterators that hand nothing on in a writer."""
     for writer in _sharing_loops(index, scope, reader, buffer):
-        why = _incomplete(index, writer, reader, buffer)
+        why = _incomplete(index, writer, reader, buffer, spatial)
         if why:
             return why, writer
     return None
@@ -52,23 +52,23 @@ def _cover(index, writers, reader, buffer, common):
         holds(analyzer, box, needed, buffer.shape) for box in joined(analyzer, boxes, buffer.shape))
 
 
-def _unfinished(index, writer, reader, buffer, common):
+def _unfinished(index, writer, reader, buffer, common, spatial=SPATIAL):
     """Why a writer may not be done where a reader begins, in an iteration of the loops that they share."""
     name = name_of(writer)
     if index.order[writer] > index.order[reader]:
         return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop"
     shared = {loop.loop_var for loop in common}
     for iv, value in zip(writer.block.iter_vars, writer.iter_values):
-        if iv.iter_type != "spatial" and uses(value, shared):
+        if iv.iter_type not in spatial and uses(value, shared):
             return f"the reduction of block {name} over {iv.var.name} is not finished there"
     return None
 
 
-def _incomplete(index, writer, reader, buffer):
+def _incomplete(index, writer, reader, buffer, spatial=SPATIAL):
     """Why an iteration of the loops that a reader shares with one writer may read what this writer did not write in
     it."""
     common = common_loops(index, writer, reader)
-    why = _unfinished(index, writer, reader, buffer, common)
+    why = _unfinished(index, writer, reader, buffer, common, spatial)
     if why:
         return why
     if not _cover(index, [writer], reader, buffer, common):
@@ -88,3 +88,29 @@ def require_inputs_ready(ctx, realize, argument):
         why = incomplete_input(ctx.index, scope, realize, buffer)
         if why:
             ctx.refuse(argument, why[0], "choose a place where its inputs are complete", [realize, why[1]])
+
+
+def region_cover(index, scope, reader, buffer):
+    """Whether all that an iteration of the loops which a reader shares with the writers of a buffer reads of it is
+    proved to be written in that iteration, by all threads that share the memory."""
+    writers = [w for w in index.writers(buffer, scope) if w is not reader]
+    if not writers:
+        return True
+    common = index.loops_above(reader)
+    for writer in writers:
+        common = common_loops(index, writer, reader)[:len(common)]
+    threads = [loop for loop in common if is_shared(buffer.scope, loop.thread_binding)]
+    analyzer = analyzer_of([loop for loop in common if loop not in threads])
+    boxes = [written_box(analyzer, w, buffer, [*threads, *index.loops_above(w)[len(common):]]) for w in writers]
+    loops = [*threads, *index.loops_above(reader)[len(common):]]
+    needed = touched_box([Relaxed(analyzer, loops)], [reader], buffer, ("reads",))
+    return needed is not None and any(
+        holds(analyzer, box, needed, buffer.shape)
+        for box in joined(analyzer, [b for b in boxes if b is not None], buffer.shape))
+
+
+def is_shared(scope, thread_axis):
+    """Whether the threads along an axis share a memory that is not everyone's."""
+    if scope == "warp":
+        return thread_axis == "threadIdx.x"
+    return scope.startswith("shared") and thread_axis is not None and not thread_axis.startswith("blockIdx")

@@ -4,6 +4,9 @@ from __future__ import annotations
 import operator
 from enum import Enum
 
+from ..expr import Var
+from ..node import node
+
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 
 
@@ -12,6 +15,10 @@ class RV:
 
     __slots__ = ("__weakref__",)
     prefix = "v"
+
+    def same_as(self, other):
+        """Whether both are one handle."""
+        return self is other
 
 
 class BlockRV(RV):
@@ -37,9 +44,14 @@ def _operator(op, swapped=False):
 
 
 class ExprRV(RV):
-    """A number that was sampled. +, -, *, // and % with ints and other such numbers give numbers again."""
+    """A number that was sampled. +, -, *, // and % with ints and other such numbers give numbers again; with
+    expressions, as in the function of an index map, they give expressions of a SampledVar."""
 
     __slots__ = ()
+
+    def __prim_expr__(self):
+        return SampledVar("sampled", handle=self)
+
     __add__, __radd__ = _operator("+"), _operator("+", True)
     __sub__, __rsub__ = _operator("-"), _operator("-", True)
     __mul__, __rmul__ = _operator("*"), _operator("*", True)
@@ -62,6 +74,16 @@ class DerivedRV(ExprRV):
         a, b = (x if isinstance(x, int) else x.value(number_of) if isinstance(x, DerivedRV) else number_of(x)
                 for x in (self.a, self.b))
         return OPERATIONS[self.op](a, b)
+
+
+@node
+class SampledVar(Var):
+    """What stands for a sampled number in an expression, until a primitive puts the number there."""
+
+    handle: ExprRV = None
+
+
+SampledVar._visit = Var._visit  # visitors see a variable
 
 
 class Mark(Enum):
@@ -87,6 +109,6 @@ def map_handles(value, change):
     """An argument value with each handle h in it replaced by change(h)."""
     if isinstance(value, DerivedRV):
         return DerivedRV(value.op, map_handles(value.a, change), map_handles(value.b, change))
-    if isinstance(value, RV):
+    if isinstance(value, (RV, Var)):  # a Var may stand for a number in instructions that a script makes
         return change(value)
     return tuple(map_handles(v, change) for v in value) if isinstance(value, tuple) else value

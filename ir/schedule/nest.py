@@ -1,7 +1,7 @@
 """Building and placing loop nests: a block over a box, and where it may stand among its neighbours."""
 from __future__ import annotations
 
-from ..expr import Range, Var, cast, const, logical_and
+from ..expr import LE, Range, Var, cast, const, logical_and
 from ..tir.stmt import BlockRealize, For, SeqStmt, seq
 from .blocks import buffers_of, name_of
 from .index import blocks_below, sequence
@@ -11,14 +11,16 @@ def build_nest(realize, boxes, analyzer, preserve_unit_loops=False, exact=False)
     """Fresh loops ax0, ax1 ... over a block's iterators, and the block bound to them.
 
     boxes: {iterator Var: Range it must cover}; an iterator that is not there covers its domain. What may lie outside
-    the domain is cut off by the block's predicate. Loops of one iteration are left out unless preserved.
+    the domain is cut off by the block's predicate. Loops of one iteration are left out unless preserved, all or those
+    of a set of iterators' Vars.
 
     exact: nothing that is outside the boxes may run; else a whole domain may stand for a box of at least its size.
     """
     loops, values, predicate = [], [], const(True)
     for iv in realize.block.iter_vars:
         box, conditions = _clip(analyzer, boxes.get(iv.var), iv, exact)
-        if getattr(box.extent, "value", None) == 1 and not preserve_unit_loops:
+        kept = iv.var in preserve_unit_loops if isinstance(preserve_unit_loops, set) else preserve_unit_loops
+        if getattr(box.extent, "value", None) == 1 and not kept:
             value = box.min
         else:
             var = Var(f"ax{len(loops)}", iv.var.dtype)
@@ -49,10 +51,16 @@ def _clip(analyzer, box, iv, exact):
         return domain, ()
     conditions = []
     if not inside_low:
-        conditions.append(lambda value: analyzer.simplify(value >= domain.min))
+        conditions.append(lambda value: _at_least(analyzer, value, domain.min))
     if not inside_end:
         conditions.append(lambda value: analyzer.simplify(value < domain_end))
     return Range(low, extent), conditions
+
+
+def _at_least(analyzer, value, low):
+    """low <= value, the constants on the left."""
+    offset = analyzer.canonical.linear(value).const
+    return LE(analyzer.simplify(low - offset), analyzer.simplify(value - offset))
 
 
 def removable(index, realize):
@@ -120,7 +128,7 @@ def neighbours(index, scope, realize):
 def require_scope(ctx, scope, loop, argument="'loop'"):
     """Refuse unless the loop is directly inside the scope block."""
     if ctx.index.scope(loop) is not scope:
-        ctx.refuse(argument, f"loop {loop.loop_var.name} is not in the same scope as the block",
+        ctx.refuse(argument, f"loop {loop.loop_var.name} is not in the same block scope as the block",
                    f"choose a loop inside block {name_of(scope)}", [loop])
     for above in ctx.index.ancestors(loop):
         if not isinstance(above, (For, SeqStmt, BlockRealize)):

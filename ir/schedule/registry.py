@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import FunctionType
 from typing import Callable
 
-from ..expr import FloatImm, IntImm, StringImm
+from ..expr import FloatImm, IntImm, PrimExpr, StringImm
 from ..node import Node
 from ..tir.buffer import Buffer
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
 from .handles import RV, BlockRV, ExprRV, LoopRV, handles_in
 from .table import PRIMITIVES
-from .trace import Instruction
+from .trace import Instruction, InstructionKind
 
 
 @dataclass(frozen=True)
@@ -26,27 +27,41 @@ class Result:
     """The result of a primitive: the new function, and the blocks (names) and loops (Vars) that it created or found.
 
     renamed: {old block name: new}, which handles follow. recorded: {argument: value} that the trace keeps instead of
-    what was given, so that a replay decides the same.
+    what was given, so that a replay decides the same. then: (primitive, {argument: value}) of a step that follows,
+    which has the other arguments that it knows from this one, and is never refused.
     """
 
     func: object
     outputs: tuple = ()
     renamed: dict = field(default_factory=dict)
     recorded: dict = field(default_factory=dict)
+    then: tuple = ()
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of argument: what to call it, and check(value) -> the value in trace form, or raise TypeError."""
+    """A kind of argument: what to call it, and check(value) -> the value in trace form, or raise TypeError.
+
+    place: where an Instruction keeps it: "attrs", "inputs" (what handles may be in), or "spread", as inputs one by one.
+    """
 
     words: str
     check: Callable
     resolve: Callable = None  # resolve(context, value) -> what the primitive gets; default the value
+    place: str = "attrs"
 
 
 def _of_type(*types):
     def check(value):
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise TypeError
+        return value
+    return check
+
+
+def _one_of(*texts):
+    def check(value):
+        if value not in texts:
             raise TypeError
         return value
     return check
@@ -75,6 +90,17 @@ def _factor(value):
     if hasattr(value, "__index__") and not isinstance(value, bool):
         value = int(value)
     return _optional(_of_type(int))(value)
+
+
+def _int(value):
+    """An int, or the value of an IntImm."""
+    return _of_type(int)(int(value.value) if isinstance(value, IntImm) else value)
+
+
+def _number(value):
+    """An int or a float, an int where it is whole, as numbers are in JSON; or the value of an immediate."""
+    value = _of_type(int, float)(value.value if isinstance(value, (IntImm, FloatImm)) else value)
+    return int(value) if float(value).is_integer() else value
 
 
 def _resolve_numbers(ctx, value):
@@ -125,32 +151,37 @@ def _annotation(value):
     return _of_type(str, int, float, bool, Node, ExprRV, type(None))(value)
 
 
-LOOP = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.resolve(v))
-LOOPS = Kind("loops (LoopRV)", _list_of(_handle(LoopRV)), _resolve_each)
-BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.resolve(v))
-BLOCKS = Kind("a list of blocks (BlockRV or name)", _optional(_list_of(_handle(BlockRV))),
-              lambda ctx, v: None if v is None else _resolve_each(ctx, v))
-PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _handle(RV), lambda ctx, v: ctx.resolve(v))
+LOOP = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.resolve(v), place="inputs")
+LOOPS = Kind("loops (LoopRV)", _list_of(_handle(LoopRV)), _resolve_each, place="spread")
+BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.resolve(v), place="inputs")
+BLOCKS = Kind("a list of blocks (BlockRV or name)", lambda v: _optional(_list_of(_handle(BlockRV)))(v) or None,
+              lambda ctx, v: None if v is None else _resolve_each(ctx, v), place="spread")
+PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _handle(RV), lambda ctx, v: ctx.resolve(v), place="inputs")
 TARGET = Kind("a loop (LoopRV) or a list of blocks (BlockRV or name)",
               lambda v: v if isinstance(v, LoopRV) else _list_of(_handle(BlockRV))(v),
-              lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v))
-LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v))
-FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers)
-INT = Kind("an int", _of_type(int))
-INTS = Kind("a list of ints", _list_of(_of_type(int)))
-NUMBERS = Kind("a list of numbers", _list_of(_of_type(int, float)))
+              lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v), place="inputs")
+LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v), place="inputs")
+FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers, place="spread")
+INT = Kind("an int", _int)
+INTS = Kind("a list of ints", _list_of(_int))
+NUMBERS = Kind("a list of numbers", _list_of(_number))
 CHOICE = Kind("an int or None", _optional(_of_type(int)))
 TILING = Kind("a list of ints or None", _optional(_list_of(_of_type(int))))
-EXPR = Kind("a number (ExprRV)", _handle(ExprRV))
-EXPRS = Kind("numbers (ExprRV)", _list_of(_handle(ExprRV)))
+EXPR = Kind("a number (ExprRV)", _handle(ExprRV), place="inputs")
+EXPRS = Kind("numbers (ExprRV)", _list_of(_handle(ExprRV)), place="spread")
 BOOL = Kind("a bool", _of_type(bool))
 STR = Kind("a string", _of_type(str))
 NAME = Kind("a string or None", _optional(_of_type(str)))
+SIDE = Kind('"read" or "write"', _one_of("read", "write"))
 BUFFER = Kind("a position in the block's signature or a buffer's name", _buffer_choice)
 BUFFER_REF = Kind('("read" or "write", position) or a buffer\'s name', _buffer_ref)
 INDEX_MAP = Kind("a function from indices to indices, or an IndexMap", _index_map)
-PAD_VALUE = Kind("a number or None", _optional(_of_type(int, float)))
-VALUE = Kind("a string, number, node, or a list or dict of these", _annotation, _resolve_numbers)
+PAD_VALUE = Kind("a number, an expression, a function from indices to a value, an IndexMap or None", _optional(
+    lambda v: _of_type(int, float, PrimExpr, IndexMap, FunctionType)(v)))
+VALUE = Kind("a string, number, node, or a list or dict of these", _annotation, _resolve_numbers, place="inputs")
+
+# Primitives whose instructions are not called as their names in words are.
+CLASSIC = {"reindex": "ReIndex", "rfactor": "RFactor", "unsafe_set_dtype": "UnsafeSetDType"}
 
 
 @dataclass(frozen=True)
@@ -173,6 +204,56 @@ class Primitive:
         """Whether the outputs are returned as a list."""
         return self.output in (LOOPS, BLOCKS, EXPRS)
 
+    @cached_property
+    def kind(self):
+        """The InstructionKind of steps of this primitive."""
+        return InstructionKind(CLASSIC.get(self.name) or "".join(p.title() for p in self.name.split("_")),
+                               self.is_pure, self)
+
+    def split(self, args):
+        """(inputs, attrs) of an Instruction with {argument: value}."""
+        inputs, attrs = [], []
+        for name, value in args.items():
+            place = self.kinds[name].place
+            if place == "spread":
+                inputs += value or ()
+            else:
+                (inputs if place == "inputs" else attrs).append(value)
+        return tuple(inputs), tuple(attrs)
+
+    def join(self, inputs, attrs):
+        """{argument: value} of an Instruction's inputs and attrs; attrs that are left out at the end have their
+        defaults. Raises ValueError where they do not fit."""
+        args, inputs, attrs = {}, list(inputs), list(attrs)
+        single = sum(kind.place == "inputs" for kind in self.kinds.values())
+        spread = len(inputs) - single
+        for name, kind in self.kinds.items():
+            default = self.signature.parameters[name].default
+            if name == "decision":
+                continue
+            if kind.place == "spread":
+                args[name] = tuple(inputs.pop(0) for _ in range(spread)) or (None if default is None else ())
+                spread = 0
+            elif inputs if kind.place == "inputs" else attrs:
+                args[name] = (inputs if kind.place == "inputs" else attrs).pop(0)
+            elif default is not inspect.Parameter.empty:
+                args[name] = default
+            else:
+                raise ValueError(f"{self.kind.name} needs {name}")
+        if inputs or attrs or spread:
+            raise ValueError(f"{self.kind.name} takes {', '.join(self.kinds) or 'nothing'}, not also "
+                             f"{inputs + attrs}")
+        return args
+
+    def check(self, args):
+        """{argument: value} as traces keep them. Raises ValueError where a value is not of its kind."""
+        for name, value in args.items():
+            try:
+                args[name] = self.kinds[name].check(value)
+            except TypeError:
+                raise ValueError(f"{self.kind.name}: {name} must be {self.kinds[name].words}, not {value!r}") from None
+        return args
+
     def apply(self, schedule, values):
         """Apply to `schedule` with {argument: value}; returns the handles."""
         before = len(schedule.trace)
@@ -189,7 +270,11 @@ class Primitive:
         resolved = {n: k.resolve(ctx, traced[n]) if k.resolve else traced[n] for n, k in self.kinds.items()}
         several = resolved.pop(self.variadic, ())
         result = self.run(ctx, *several, **resolved)
-        return self._record(schedule, ctx, traced, result)
+        handles = self._record(schedule, ctx, traced, result)
+        if result.then:
+            name, args = result.then
+            schedule.apply(name, {k: args.get(k, traced.get(k)) for k in PRIMITIVES[name].kinds})
+        return handles
 
     def _check(self, schedule, name, kind, value):
         if kind in (BLOCK, BLOCKS, PLACE, TARGET):
@@ -207,7 +292,7 @@ class Primitive:
         if "func_name" in traced:
             traced["func_name"] = ctx.func_name
         decision = traced.pop("decision", None)
-        inst = Instruction(self.name, tuple(traced.items()), handles, self.listed, self.variadic)
+        inst = Instruction.of(self.kind, traced, handles)
         schedule.commit(ctx.func_name, result, handles, inst, decision)
         if self.listed:
             return list(handles)

@@ -3,20 +3,16 @@ from __future__ import annotations
 
 import random
 
-from ..module import IRModule
 from ..tir.function import PrimFunc
 from ..tir.verifier import verify
 from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
-from .errors import RENDER_LEVELS, ScheduleError
+from .errors import RENDER_LEVELS, HandleError, ScheduleError
 from .handles import RV, BlockRV, DerivedRV, ExprRV, Mark, handles_in
 from .index import Index
 from .registry import PRIMITIVES, method_of
-from .state import ScheduleState
+from .state import ScheduleState, StmtSRef, parse_mask, parse_module
 from .trace import Trace
-
-DEBUG_MASKS = {"none": 0, "all": 3}
-
 
 class Schedule:
     """A working copy of a module or PrimFunc under transformation.
@@ -33,18 +29,13 @@ class Schedule:
     def __init__(self, mod, *, seed=None, debug_mask="none", error_render_level="detail", enable_check=True):
         if not enable_check:
             raise ValueError("enable_check is False: a primitive is always checked; leave it out")
-        if isinstance(mod, PrimFunc):
-            mod = IRModule({"main": mod})
-        if not isinstance(mod, IRModule):
-            raise TypeError(f"Schedule takes an IRModule or a PrimFunc, not a {type(mod).__name__}")
+        mod = parse_module(mod)
         for name, func in mod.functions.items():
             views = [b.name for found in (func.views() if isinstance(func, PrimFunc) else {}).values() for b in found]
             if views:  # what is proved, is proved of each buffer alone
                 raise ValueError(f"function {name} has buffers over the memory of others ({', '.join(views)}): run "
                                  "tir.transform.ResolveViews() first")
-        mask = DEBUG_MASKS.get(debug_mask, debug_mask)
-        if not isinstance(mask, int) or isinstance(mask, bool) or not 0 <= mask <= 3:
-            raise ValueError(f"debug_mask is {debug_mask!r}; known: all, none, or bits from 0 to 3")
+        mask = parse_mask(debug_mask)
         if error_render_level not in RENDER_LEVELS:
             raise ValueError(f"error_render_level is {error_render_level!r}; known: {', '.join(RENDER_LEVELS)}")
         self._mod, self._trace = mod, Trace()
@@ -52,10 +43,11 @@ class Schedule:
         self.rng = random.Random(seed)
         self.plan = None  # the Plan that a rule scheduled it by
         self.refused = ()  # of rules that were tried before, and to threads: "rule: why not"
+        self._state = None  # made when asked for
         self._indices = {}  # function name -> Index of the current function
         self._symbols = {}  # handle -> (function name, block name or loop Var)
         names = [n for n, f in mod.functions.items() if isinstance(f, PrimFunc)]
-        self._working = "main" if "main" in names else names[0] if names else None
+        self._working = "main" if "main" in names else names[0] if len(names) == 1 else None
 
     # ------------------------------------------------------------ the program
 
@@ -76,13 +68,17 @@ class Schedule:
 
     @property
     def func_working_on(self):
-        """The name of the working function; None when the module has no PrimFunc."""
+        """The name of the working function; None when the module has no PrimFunc, or several and none is "main"."""
         return self._working
 
     @property
     def state(self):
-        """A ScheduleState: what is known of the blocks and loops as they are now."""
-        return ScheduleState(self._mod, self._index, self.debug_mask)
+        """The ScheduleState: what is known of the blocks and loops as they are now."""
+        if self._state is None:
+            self._state = ScheduleState(self._mod, debug_mask=self.debug_mask, read_only=True)
+        elif self._state.mod is not self._mod:
+            self._state.follow(self._mod)
+        return self._state
 
     def work_on(self, func_name):
         """Make `func_name` the function in which get_block looks by default."""
@@ -90,14 +86,19 @@ class Schedule:
         self._working = func_name
 
     def get(self, rv):
-        """The Block or For that a handle stands for now; the int of a sampled number, or of arithmetic on such."""
+        """The Block or For that a handle or a StmtSRef stands for now; the int of a sampled number, or of arithmetic on
+        such."""
+        if isinstance(rv, StmtSRef):
+            return rv.stmt
         if isinstance(rv, ExprRV):
             return self.value(rv)
         found = self._statement_of(rv)
         return found.block if isinstance(rv, BlockRV) else found
 
     def get_sref(self, rv_or_stmt):
-        """The StmtSRef of a block or loop, given as its handle or as the statement itself."""
+        """The StmtSRef of a block or loop, given as its handle or name, or as the statement itself."""
+        if isinstance(rv_or_stmt, str):
+            rv_or_stmt = self._context("get_sref", self._working).block_called(rv_or_stmt)
         if isinstance(rv_or_stmt, RV):
             rv_or_stmt = self._statement_of(rv_or_stmt)
         return self.state.get_sref(rv_or_stmt)
@@ -154,7 +155,10 @@ class Schedule:
         names = list(dict.fromkeys(self._place(h)[0] for h in handles))
         if len(names) > 1:
             raise ScheduleError(primitive, "", f"the handles are of different functions: {', '.join(names)}")
-        return self._context(primitive, names[0] if names else args.get("func_name") or self._working)
+        name = names[0] if names else args.get("func_name") or self._working
+        if name is None and "func_name" not in args:  # of a step that looks at no function
+            name = next((n for n, f in self._mod.functions.items() if isinstance(f, PrimFunc)), None)
+        return self._context(primitive, name)
 
     def _context(self, primitive, func_name):
         return Context(self, primitive, func_name, self._index(func_name))
@@ -201,7 +205,7 @@ class Schedule:
 
     def _place(self, rv):
         if rv not in self._symbols:
-            raise ScheduleError("get", "", "the handle is of another schedule, or was removed")
+            raise HandleError("get", "", "the handle is of another schedule, or was removed")
         return self._symbols[rv]
 
     def _index(self, func_name):
@@ -209,6 +213,9 @@ class Schedule:
             func = self._mod.functions.get(func_name)
             if not isinstance(func, PrimFunc):
                 found = [n for n, f in self._mod.functions.items() if isinstance(f, PrimFunc)]
+                if func_name is None and found:
+                    raise ScheduleError("work_on", "", "the schedule does not know which function to be working on",
+                                        f"call work_on with one of {', '.join(found)}, or give func_name")
                 raise ScheduleError("work_on", "'func_name'", f"{func_name!r} is no PrimFunc of the module",
                                     f"it has {', '.join(found) or 'none'}")
             self._indices[func_name] = Index(verify(func))

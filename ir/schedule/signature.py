@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..node import Mutator, collect
+from ..expr import Range, is_const_int
+from ..node import Mutator, Visitor, collect
 from ..tir.region import access_regions
-from ..tir.stmt import Block, BufferLoad, seq
+from ..tir.stmt import Block, BufferLoad, MatchBufferRegion, seq
 from .blocks import buffers_of, name_of
+from .errors import BufferChoiceError
 
 MEMORIES = ("global", "shared", "local", "warp", "wmma", "texture")  # more may follow a dot
 
@@ -18,11 +20,12 @@ def choose(ctx, realize, which, kind, argument):
         found = [b for b in buffers if b.name == which]
         if not found:
             ctx.refuse(argument, f"block {name_of(realize)} has no buffer {which!r} among its {kind}",
-                       f"it has {listed}", [realize])
+                       f"it has {listed}", [realize], error=BufferChoiceError)
         return found[0]
     if not 0 <= which < len(buffers):
         ctx.refuse(argument, f"{which} is not a position among the {kind} of block {name_of(realize)}",
-                   f"it has {len(buffers)}: {listed}", [realize])
+                   f"it has {len(buffers)}: {listed}", [realize],
+                   error=BufferChoiceError)
     return buffers[which]
 
 
@@ -49,9 +52,15 @@ def domain_analyzer(block):
     return analyzer
 
 
+def by_name(block):
+    """Knows the domains of iterators, except that it keeps those of one value by name."""
+    return domain_analyzer(block.replace(iter_vars=tuple(
+        iv for iv in block.iter_vars if not is_const_int(iv.dom.extent, 1))))
+
+
 def with_reads_of(block, buffers, dropped):
     """A block whose reads of `buffers` are computed anew from its body and whose read of `dropped` is gone."""
-    found, _ = access_regions(seq(block.init, block.body), analyzer=domain_analyzer(block))
+    found, _ = access_regions(seq(block.init, block.body), analyzer=by_name(block))
     written = buffers_of(block.writes)
     new = {r.buffer: r for r in found if r.buffer in buffers and r.buffer not in written}
     known = buffers_of(block.reads)
@@ -65,18 +74,28 @@ def with_reads_of(block, buffers, dropped):
 
 
 class _Redirect(Mutator):
-    """Puts a buffer in the place of another; buffers matched with parts of it move to the new one's memory."""
+    """Puts a buffer in the place of another, whose first element is the old one's at `origin`; buffers matched with
+    parts of it move to the new one's memory."""
 
-    def __init__(self, old, new, stores):
-        self.new, self.stores = {old: new}, stores
+    def __init__(self, old, new, stores, origin):
+        self.old, self.new, self.stores, self.origin = old, {old: new}, stores, origin
 
     def visit_BufferLoad(self, load):
         load = self.generic_visit(load)
-        return load.replace(buffer=self.new.get(load.buffer, load.buffer))
+        return load.replace(buffer=self.new.get(load.buffer, load.buffer), indices=self.at(load.buffer, load.indices))
 
     def visit_BufferStore(self, store):
         store = self.generic_visit(store)
-        return store.replace(buffer=self.new.get(store.buffer, store.buffer)) if self.stores else store
+        if not self.stores:
+            return store
+        return store.replace(buffer=self.new.get(store.buffer, store.buffer),
+                             indices=self.at(store.buffer, store.indices))
+
+    def at(self, buffer, indices):
+        """Indices into what stands for a buffer."""
+        if buffer is not self.old or not self.origin:
+            return indices
+        return tuple(Analyzer().simplify(i - low) for i, low in zip(indices, self.origin))
 
     def visit_Block(self, block):
         matched = tuple(map(self.match, block.match_buffers))
@@ -94,17 +113,52 @@ class _Redirect(Mutator):
         return match.replace(buffer=self.new[match.buffer], source=match.source.replace(buffer=new))
 
     def regions(self, regions):
-        return tuple(r.replace(buffer=self.new.get(r.buffer, r.buffer)) for r in regions)
+        return tuple(r.replace(buffer=self.new.get(r.buffer, r.buffer), region=self.shifted(r)) for r in regions)
+
+    def shifted(self, region):
+        """The Ranges of a region in what stands for its buffer; loads among their bounds are redirected too."""
+        ranges = self.visit(region.region)
+        return tuple(Range(low, r.extent) for low, r in zip(self.at(region.buffer, [r.min for r in ranges]), ranges))
 
 
-def redirect(block, old, new, stores=True):
-    """A block that uses buffer `new` wherever it used `old`; only its loads when not `stores`."""
-    return _Redirect(old, new, stores).visit(block)
+def redirect(block, old, new, stores=True, origin=None):
+    """A block that uses buffer `new` wherever it used `old`; only its loads when not `stores`. origin: where in the old
+    one the new one begins, of a block without pointers to it (default: both are of one shape)."""
+    return _Redirect(old, new, stores, origin).visit(block)
 
 
-def is_leaf(block):
-    """Whether a block touches buffers only by loads and stores of its own: no nested block, no matched buffer."""
-    return not block.match_buffers and not collect((block.init, block.body), Block)
+def only_indexes(block, buffer):
+    """Whether loads and stores by index are all that a block does with a buffer: no matched buffer, no pointer."""
+    matched = any(m.source.buffer is buffer for m in collect(block, MatchBufferRegion))
+    return not matched and not _is_pointed_at(buffer, (block.init, block.body))
+
+
+def is_leaf(block, buffer=None):
+    """Whether a block touches buffers only by loads and stores of its own: no nested block, no matched buffer; and no
+    pointer to `buffer`."""
+    inside = block.init, block.body
+    return not (block.match_buffers or collect(inside, Block) or buffer is not None and _is_pointed_at(buffer, inside))
+
+
+def _is_pointed_at(buffer, stmt):
+    """Whether a statement uses a buffer's data, or the address of an element."""
+    class Pointers(Visitor):
+        found = False
+
+        def visit_Call(self, call):
+            if call.op == "tir.address_of":
+                self.found = self.found or any(load.buffer is buffer for load in collect(call, BufferLoad))
+            self.generic_visit(call)
+
+        def visit_Var(self, v):
+            self.found = self.found or v is buffer.data
+
+        def visit_Buffer(self, _):
+            pass
+
+    pointers = Pointers()
+    pointers.visit(stmt)
+    return pointers.found
 
 
 def stays_inside(block, indices, ranges):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..expr import PrimExpr
 from ..node import structural_hash
-from ..te.create import create_prim_func
+from ..te.create import Lowering
 from ..te.tensor import ComputeOp, Reduce, Tensor
 from ..tir.buffer import decl_buffer
 from ..tir.function import prim_func
@@ -34,7 +34,7 @@ class TensorIntrin:
 
     def description(self, part):
         """The PrimFunc of plain loops that a part stands for."""
-        func = create_prim_func([*self.op.input_tensors, self.op.output(0)], attrs={})
+        func = Lowering().function([*self.op.input_tensors, self.op.output(0)], {})
         if part == "body":
             return func
         sch = Schedule(func)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ..expr import PrimExpr
+from ..expr import PrimExpr, Var
 from ..node import Node, load_json, save_json
 from ..script import highlight
 from ..tir.index_map import IndexMap
@@ -13,54 +13,95 @@ from .handles import HANDLE_TYPES, RV, DerivedRV, handles_in, map_handles
 from .table import PRIMITIVES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InstructionKind:
-    """The kind of an instruction: name, such as "GetBlock" of get_block; is_pure: whether it changes no program."""
+    """The kind of an instruction: name, such as "GetBlock" of get_block; is_pure: whether it changes no program;
+    primitive: its row of the table."""
 
     name: str
     is_pure: bool
+    primitive: object
 
     @staticmethod
     def get(name):
-        """The kind of that name. Raises ValueError when there is none."""
-        known = {_camel(p): InstructionKind(_camel(p), row.is_pure) for p, row in PRIMITIVES.items()}
+        """The kind of that name, always one object. Raises ValueError when there is none."""
+        known = {row.kind.name: row.kind for row in PRIMITIVES.values()}
         if name not in known:
             raise ValueError(f"no instruction is called {name!r}; known: {', '.join(sorted(known))}")
         return known[name]
 
+    def same_as(self, other):
+        """Whether both are one object."""
+        return self is other
 
-def _camel(name):
-    return "".join(part.title() for part in name.split("_"))
+    def __repr__(self):
+        return f"InstructionKind({self.name})"
 
 
-@dataclass(frozen=True, eq=False)
 class Instruction:
-    """One applied primitive: `args` are (name, value) pairs, in which handles stand for themselves; what a sampling
+    """One applied primitive. kind: its InstructionKind; inputs: the handles that it takes, and what may stand for a
+    handle, lists one by one; attrs: its other arguments; outputs: the handles that it returned. What a sampling
     decided is kept by the Trace.
 
-    outputs: the handles it returned; listed: whether it returned them as a list.
+    Raises ValueError for arguments that the kind does not take.
     """
 
-    name: str
-    args: tuple
-    outputs: tuple
-    listed: bool
-    variadic: str = ""  # the argument that is passed as *args
+    __slots__ = ("kind", "args", "outputs")
+
+    def __init__(self, kind, inputs, attrs, outputs):
+        self.kind, self.outputs = kind, tuple(outputs)
+        row = kind.primitive
+        self.args = tuple(row.check(row.join(inputs, attrs)).items())  # (argument, value), as methods take them
+
+    @classmethod
+    def of(cls, kind, args, outputs):
+        """The Instruction of {argument: value} in trace form."""
+        inst = cls.__new__(cls)
+        inst.kind, inst.args, inst.outputs = kind, tuple(args.items()), tuple(outputs)
+        return inst
 
     @property
-    def kind(self):
-        """The InstructionKind: the primitive's name as TVM's traces have it, and whether it is_pure."""
-        return InstructionKind(_camel(self.name), PRIMITIVES[self.name].is_pure)
+    def name(self):
+        """The name of the primitive, and of Schedule's method."""
+        return self.kind.primitive.name
+
+    @property
+    def listed(self):
+        """Whether the outputs were returned as a list."""
+        return self.kind.primitive.listed
 
     @property
     def inputs(self):
-        """The handles among the arguments, in order."""
-        return [h for _, value in self.args for h in handles_in(value)]
+        """The arguments that handles may be in, in order."""
+        return list(self.kind.primitive.split(dict(self.args))[0])
 
     @property
     def attrs(self):
-        """The arguments that hold no handle, in order."""
-        return [value for _, value in self.args if not handles_in(value)]
+        """The other arguments, in order."""
+        return list(self.kind.primitive.split(dict(self.args))[1])
+
+    @property
+    def handles(self):
+        """The handles among the inputs, in order."""
+        return [h for value in self.inputs for h in handles_in(value)]
+
+    def as_python(self, names, decision=None):
+        """The line of Python that applies it to a schedule called `sch`. names: {handle: name}, which gains those of
+        the outputs; a handle that is not there is "_"."""
+        variadic = self.kind.primitive.variadic
+        args = [", ".join(_text(v, names) for v in value) if name == variadic else f"{name}={_text(value, names)}"
+                for name, value in self.args]
+        if decision is not None:
+            args.append(f"decision={_text(decision, names)}")
+        targets = ", ".join(_named(self.outputs, names)) + "," * (self.listed and len(self.outputs) == 1)
+        return (f"{targets} = " if self.outputs else "") + f"sch.{self.name}({', '.join(args)})"
+
+    def same_as(self, other):
+        """Whether both are one object."""
+        return self is other
+
+    def __str__(self):
+        return self.as_python(dict.fromkeys(self.outputs, "_"))
 
 
 class Trace:
@@ -111,12 +152,11 @@ class Trace:
         """
         known = {}
         for inst in self._wanted(remove_postproc):
-            args = {name: map_handles(value, known.__getitem__) for name, value in inst.args}
-            if inst in self.decisions:
-                decision = self.decisions[inst]
+            args = {name: map_handles(value, lambda h: known.get(h, h)) for name, value in inst.args}
+            if "decision" in inst.kind.primitive.kinds:  # one that samples
+                decision = self.decisions.get(inst)
                 if decision_provider is not None:
-                    inputs = [h for value in args.values() for h in handles_in(value)]
-                    decision = decision_provider(inst, inputs, inst.attrs, decision)
+                    decision = decision_provider(inst, list(inst.kind.primitive.split(args)[0]), inst.attrs, decision)
                 args["decision"] = decision
             result = sch.apply(inst.name, args)
             outputs = result if inst.listed else [] if result is None else [result]
@@ -140,20 +180,22 @@ class Trace:
         for inst in reversed(self._wanted(remove_postproc)):
             if not inst.kind.is_pure or any(h in used for h in inst.outputs):
                 kept.append(inst)
-                used.update(inst.inputs)
+                used.update(inst.handles)
         return Trace(reversed(kept), {i: self.decisions[i] for i in kept if i in self.decisions})
 
     # ------------------------------------------------------------ as JSON
 
     def as_json(self, remove_postproc=False):
-        """The trace as lists, texts and numbers: [[[primitive, {argument: value}, [names of outputs]], ...],
-        [[position, decision], ...]]. Inverse of from_json."""
+        """The trace as lists, texts and numbers: [[[kind, inputs, attrs, names of outputs], ...],
+        [[position, decision], ...]]. Inputs are names of outputs; texts among them stand in quotes. Inverse of
+        from_json."""
         names, rows, decisions = {}, [], []
         for inst in self._wanted(remove_postproc):
-            args = {name: _to_json(value, names) for name, value in inst.args}
+            inputs = [_to_json(value, names, json.dumps) for value in inst.inputs]
+            attrs = [_to_json(value, names) for value in inst.attrs]
             if inst in self.decisions:
                 decisions.append([len(rows), _to_json(self.decisions[inst], names)])
-            rows.append([inst.name, args, _named(inst.outputs, names)])
+            rows.append([inst.kind.name, inputs, attrs, _named(inst.outputs, names)])
         return [rows, decisions]
 
     @staticmethod
@@ -163,15 +205,11 @@ class Trace:
         try:
             rows, decisions = json.loads(saved) if isinstance(saved, str) else saved
             decided = {position: _from_json(value, known) for position, value in decisions}
-            for position, (name, args, outputs) in enumerate(rows):
-                primitive = PRIMITIVES[name]
-                if set(args) != set(primitive.kinds) - {"decision"}:
-                    raise ValueError(f"{name} takes {', '.join(primitive.kinds)}, not {', '.join(args)}")
-                args = tuple((key, _from_json(value, known)) for key, value in args.items())
+            for position, (name, inputs, attrs, outputs) in enumerate(rows):
+                inputs = [_from_json(value, known, True) for value in inputs]
                 known.update((o, HANDLE_TYPES[o[0]]()) for o in outputs)
-                handles = tuple(known[o] for o in outputs)
-                trace.append(Instruction(name, args, handles, primitive.listed, primitive.variadic),
-                             decided.get(position))
+                trace.append(Instruction(InstructionKind.get(name), inputs, [_from_json(v, known) for v in attrs],
+                                         [known[o] for o in outputs]), decided.get(position))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise ValueError(f"not a saved trace: {error!r}") from error
         return trace
@@ -185,20 +223,13 @@ class Trace:
 
     def as_python(self, remove_postproc=False):
         """The trace as lines of Python, which apply it to a schedule called `sch`."""
-        names, lines = {}, []
-        for inst in self._wanted(remove_postproc):
-            args = [", ".join(_text(v, names) for v in value) if name == inst.variadic else
-                    f"{name}={_text(value, names)}" for name, value in inst.args]
-            if inst in self.decisions:
-                args.append(f"decision={_text(self.decisions[inst], names)}")
-            targets = ", ".join(_named(inst.outputs, names))
-            if inst.listed and len(inst.outputs) == 1:
-                targets += ","
-            lines.append((f"{targets} = " if inst.outputs else "") + f"sch.{inst.name}({', '.join(args)})")
-        return lines
+        names = {}
+        return [inst.as_python(names, self.decisions.get(inst)) for inst in self._wanted(remove_postproc)]
 
     def __str__(self):
-        return "\n".join(self.as_python())
+        lines = self.as_python() or ["pass"]
+        return "\n".join(["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:",
+                          *(f"  {line}" for line in lines)])
 
     def show(self):
         """Print the trace, coloured on a terminal."""
@@ -208,7 +239,7 @@ class Trace:
 def _named(handles, names):
     """Enter new handles in `names` ({handle: name}); returns their names."""
     for handle in handles:
-        names[handle] = f"{handle.prefix}{len(names)}"
+        names.setdefault(handle, f"{getattr(handle, 'prefix', 'v')}{len(names)}")
     return [names[h] for h in handles]
 
 
@@ -226,25 +257,31 @@ def _text(value, names):
     return str(value) if isinstance(value, (IndexMap, PrimExpr)) else repr(value)
 
 
-def _to_json(value, names):
+def _to_json(value, names, text=str):
+    """What stands for a value; text(value): for a text."""
     if isinstance(value, DerivedRV):
-        return {"op": value.op, "of": [_to_json(value.a, names), _to_json(value.b, names)]}
-    if isinstance(value, RV):
-        return {"handle": names[value]}
+        return {"op": value.op, "of": [_to_json(value.a, names, text), _to_json(value.b, names, text)]}
+    if isinstance(value, RV) or isinstance(value, Var) and value in names:
+        return names[value]
     if isinstance(value, Node):
         return {"node": save_json(value)}
     if isinstance(value, dict):
-        return {"dict": {key: _to_json(v, names) for key, v in value.items()}}
-    return [_to_json(v, names) for v in value] if isinstance(value, tuple) else value
+        return {"dict": {key: _to_json(v, names, text) for key, v in value.items()}}
+    if isinstance(value, str):
+        return text(value)
+    return [_to_json(v, names, text) for v in value] if isinstance(value, (tuple, list)) else value
 
 
-def _from_json(value, known):
+def _from_json(value, known, handles=False):
+    """The value that JSON stands for; handles: whether a text names a handle, unless it stands in quotes."""
     if isinstance(value, list):
-        return tuple(_from_json(v, known) for v in value)
+        return tuple(_from_json(v, known, handles) for v in value)
+    if isinstance(value, str) and handles:
+        return json.loads(value) if value.startswith('"') else known[value]
     if not isinstance(value, dict):
         return value
     if "op" in value:
-        return DerivedRV(value["op"], *_from_json(value["of"], known))
+        return DerivedRV(value["op"], *_from_json(value["of"], known, handles))
     if "dict" in value:
-        return {key: _from_json(v, known) for key, v in value["dict"].items()}
-    return known[value["handle"]] if "handle" in value else load_json(value["node"])
+        return {key: _from_json(v, known, handles) for key, v in value["dict"].items()}
+    return load_json(value["node"])

@@ -28,6 +28,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "attention_cores": Words(("heads", "queries", "blocks of keys")),
     "blocked_convolution": Words(_IMAGE, "bands of {} rows"),
     "byte_tiles": Words(),
+    "byte_windows": Words(),
     "columns": Words(_IMAGE, "bands of {} rows"),
     "contraction": Words(block="blocks of {} tiles of rows", turn="groups of {} panels",
                          algorithms={"tiles": "", "dots": "dot products"}),

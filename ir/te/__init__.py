@@ -6,7 +6,7 @@ from ..expr import IterVar, const  # noqa: F401
 from ..tir.intrinsics import INTRINSICS
 from .create import create_prim_func  # noqa: F401
 from .operation import (  # noqa: F401
-    compute, extern, placeholder, reduce_axis, scan, size_var, tag_scope, thread_axis, var)
+    compute, extern, extern_primfunc, placeholder, reduce_axis, scan, size_var, tag_scope, thread_axis, var)
 from .reduction import comm_reducer, max, min, prod, sum  # noqa: F401
 from .tensor import (  # noqa: F401
     CommReducer, ComputeOp, ExternOp, Operation, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, TensorSlice)

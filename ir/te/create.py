@@ -2,29 +2,33 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Call, IterVar, Range, Var, as_expr, const, is_const_int, substitute
+from ..expr import (Add, Call, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Mul, Range, Var, as_expr, const,
+                    is_const_int, substitute)
 from ..names import unique_name
-from ..node import Mutator, structural_equal
+from ..node import Mutator, collect, structural_equal
 from ..tir.bounds import check_bounds
 from ..tir.buffer import decl_buffer, row_major_strides
 from ..tir.function import prim_func
 from ..tir.region import access_regions, full_region
-from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
+from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, LetStmt, seq
 from .index_dtype import with_index_dtype
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, rewritten
+
+FREE = "layout_free_placeholders"
 
 
 def create_prim_func(args, index_dtype_override=None, attrs=None):
     """The PrimFunc whose buffers are `args` (te.Tensors, inputs and outputs; scalar Vars pass through).
 
     Computes run in dependence order; those not among args get buffers of the root block. Block names are the
-    computes' names, made unique. index_dtype_override: "int32" or "int64" for all loops, iterators and shapes.
+    computes' names, made unique; what they store is simplified, and each has an iterator at least.
+    index_dtype_override: "int32" or "int64" for all loops, iterators and shapes.
     attrs: of the function; the default says that it is "main" and that its buffers do not overlap, as TVM's.
     Raises ValueError for a tensor that is neither argument nor computed, for a reduction of several values of which
     not all are outputs, and for an element beyond a tensor's shape that is surely read.
     """
     attrs = {"global_symbol": "main", "tir.noalias": True} if attrs is None else attrs
-    func = check_bounds(Lowering().function(args, attrs))
+    func = check_bounds(_OfScript().function(args, attrs))
     return with_index_dtype(func, index_dtype_override) if index_dtype_override else func
 
 
@@ -42,7 +46,7 @@ class Lowering:
 
     def __init__(self, resolve=lambda tensor, reader: tensor, scope=lambda op: "global", joined=lambda op: False):
         self.resolve, self.scope, self.joined = resolve, scope, joined
-        self.blocks = {}
+        self.blocks, self.free = {}, []
         self.buffers, self.buffer_names, self.block_names = {}, set(), {"root"}
 
     def function(self, args, attrs=None):
@@ -59,13 +63,16 @@ class Lowering:
         self.given = {t.op for t in tensors}
         if len({t.key for t in tensors}) != len(tensors):
             raise ValueError("a tensor is twice among the arguments")
-        order = self.order([t.op for t in tensors])
+        order = self.all = self.order([t.op for t in tensors])
         aliases, self.inside = self._scans(order, {t.key for t in tensors})
         self.buffers.update(aliases)
         body = [self.statement(op) for op in order if op not in self.inside]
         allocs = {id(b): b for op in order if not isinstance(op, PlaceholderOp)
                   for b in map(self.declare, map(op.output, range(op.num_outputs)))}
         kept = [b for key, b in allocs.items() if not any(b is p for p in params)]
+        if self.free:
+            buffers = [p for p in params if not isinstance(p, Var)]
+            attrs = {**(attrs or {}), "layout_free_buffers": [n for n, b in enumerate(buffers) if b in self.free]}
         return prim_func(params, seq(*body), attrs, kept)
 
     def order(self, ops):
@@ -103,19 +110,40 @@ class Lowering:
 
     def _block(self, op, name, iter_vars, values, update, init=None, regions=None):
         """The realize of a block; its signature is that of its statements unless `regions` are given."""
-        reads, writes = regions or access_regions(seq(init, update))
+        reads, writes = regions or self.signature(seq(init, update))
         if regions is None:  # a reduction reads what it writes; a scan reads other rows
             reads = tuple(r for r in reads if not any(structural_equal(r, w) for w in writes))
         name = unique_name(name, self.block_names)
         self.blocks.setdefault(op, []).append(name)
-        block = Block(iter_vars, reads, writes, name, (), (), dict(op.attrs), init, update)
+        block = Block(iter_vars, reads, writes, name, (), (), self._annotations(op), init, update)
         return BlockRealize(tuple(values), const(True), block)
+
+    def _annotations(self, op):
+        """The attributes of an operation as those of its block: of tensors whose layout is free, the buffers, but for
+        those that are arguments, which the function's attribute layout_free_buffers lists."""
+        attrs = dict(op.attrs)
+        free = attrs.pop(FREE, ())
+        inner = tuple(self.declare(t) for t in free if t.op not in self.given)
+        self.free += [self.declare(t) for t in free if t.op in self.given]
+        return {**attrs, FREE: inner} if inner else attrs
 
     # ------------------------------------------------------------ compute
 
+    def value(self, e):
+        """A value that a compute stores."""
+        return e
+
+    def signature(self, body):
+        """The (reads, writes) of a block."""
+        return access_regions(body)
+
+    def complete(self, iter_vars, loop_vars):
+        """Add the iterators that a compute's block has besides those of its axes, and what they are bound to."""
+
     def _compute(self, op, scan=None, scan_var=None):
         """The nest of a compute; in a scan its first axis is the scan's, whose loop is around it already."""
-        axes = op.axis + op.reduce_axis
+        summed = isinstance(op.body[0], Reduce) and not any(is_const_int(iv.dom.extent, 0) for iv in op.reduce_axis)
+        axes = op.axis + op.reduce_axis if summed else op.axis  # a sum of no terms is what it starts with
         loop_vars = [Var(iv.var.name, iv.var.dtype) for iv in axes]
         iter_vars = [IterVar(iv.dom, Var("v_" + iv.var.name, iv.var.dtype), iv.iter_type) for iv in axes]
         if scan is not None:
@@ -124,20 +152,22 @@ class Lowering:
             iter_vars[0] = iter_vars[0].replace(dom=scan.scan_axis.dom, iter_type="scan" if again else "spatial")
         rename = {iv.var: new.var for iv, new in zip(axes, iter_vars)}
         indices = tuple(iv.var for iv in iter_vars[:len(op.axis)])
+        self.complete(iter_vars, loop_vars)
         outputs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
 
         def rewrite(e):
-            return rewritten(e, rename, lambda t, at: BufferLoad(self.declare(self.resolve(t, op)), at))
+            return self.value(rewritten(e, rename, lambda t, at: BufferLoad(self.declare(self.resolve(t, op)), at)))
 
-        if isinstance(op.body[0], Reduce):
+        values = [_start(part) if isinstance(part, Reduce) else part for part in op.body] if not summed else op.body
+        if summed:
             init, update = _reduction(op, outputs, indices, rewrite)
             body = self._block(op, op.name, tuple(iter_vars), loop_vars, update, init)
         elif len(outputs) == 1 or self.joined(op):
-            stores = seq(*(BufferStore(b, rewrite(value), indices) for b, value in zip(outputs, op.body)))
+            stores = seq(*(BufferStore(b, rewrite(value), indices) for b, value in zip(outputs, values)))
             body = self._block(op, op.name, tuple(iter_vars), loop_vars, stores)
         else:
             body = seq(*(self._block(op, f"{op.name}.v{i}", *_fresh(iter_vars, loop_vars, BufferStore(
-                b, rewrite(op.body[i]), indices))) for i, b in enumerate(outputs)))
+                b, rewrite(values[i]), indices))) for i, b in enumerate(outputs)))
         nest = list(zip(loop_vars, axes))[scan is not None:]
         for var, iv in reversed(nest):
             body = For(var, as_expr(iv.dom.min, var.dtype), iv.dom.extent, "serial", body)
@@ -150,8 +180,20 @@ class Lowering:
         outs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
         own = op.input_buffers + op.output_buffers
         body = _StandIns(own, ins + outs).visit(op.body)
-        regions = tuple(tuple(map(full_region, group)) for group in (ins, outs))
+        stored = {s.buffer for s in collect(op.body, BufferStore)}
+        changed = [n for n, buffer in enumerate(op.input_buffers) if buffer in stored]
+        for n in changed:
+            self._require_no_other_reader(op, op.inputs[n])
+        regions = tuple(tuple(map(full_region, group)) for group in (ins, [*outs, *(ins[n] for n in changed)]))
         return self._block(op, op.name, (), (), body, regions=regions)
+
+    def _require_no_other_reader(self, op, tensor):
+        """Require that nothing else reads an input that an extern changes: it would depend on which comes first."""
+        key = self.resolve(tensor, op).key
+        for other in self.all:
+            if other is not op and any(self.resolve(t, other).key == key for t in other.input_tensors):
+                raise ValueError(f"extern {op.name} changes its input {tensor.name}, which {other.name} reads, too: "
+                                 "give it a copy, such as te.compute makes")
 
     # ------------------------------------------------------------ scan
 
@@ -231,6 +273,102 @@ class Lowering:
         return body
 
 
+class _OfScript(Lowering):
+    """As TVM's, for scripts that compare it."""
+
+    def value(self, e):
+        analyzer = Analyzer()
+        return _Spelled().visit(analyzer.rewrite_simplify(_Indices(analyzer).visit(e)))
+
+    def signature(self, body):
+        """Of elements whose places tensors hold, these places, not the whole tensors."""
+        reads, writes = access_regions(body)
+        points = {}
+        for load in collect(body, BufferLoad):
+            points.setdefault(load.buffer, []).append(load.indices)
+        reads = tuple(BufferRegion(r.buffer, tuple(Range(i, const(1, i.dtype)) for i in points[r.buffer][0]))
+                      if collect(points[r.buffer], BufferLoad) and all(
+                          structural_equal(i, points[r.buffer][0]) for i in points[r.buffer]) else r for r in reads)
+        return _Spelled().visit((reads, writes))
+
+    def complete(self, iter_vars, loop_vars):
+        if not iter_vars:
+            iter_vars.append(IterVar(Range(const(0), const(1)), Var("vi", "int32"), "spatial"))
+            loop_vars.append(const(0))
+
+
+class _Indices(Mutator):
+    """Indices of loads in normal form, which values are not brought into: it multiplies sums out."""
+
+    def __init__(self, analyzer):
+        self.analyzer = analyzer
+
+    def visit_BufferLoad(self, load):
+        load = self.generic_visit(load)
+        return load.replace(indices=tuple(map(self.analyzer.simplify, load.indices)))
+
+    def visit_Buffer(self, buffer):
+        return buffer
+
+
+class _Spelled(Mutator):
+    """What TVM's simplifier leaves: x - 5, quotients before other terms of the same factor, x % (a * b) // a for
+    x // a % b, and products with the inverse of a float."""
+
+    def visit_Add(self, e):
+        terms, rest = [], e
+        while isinstance(rest, Add):
+            terms.append(self.visit(rest.b))
+            rest = rest.a
+        terms.append(self.visit(rest))
+        terms.reverse()
+        if any(_quotient(t) > 1 for t in terms):
+            terms.sort(key=lambda t: (-_factor(t), -_quotient(t)))
+        terms.sort(key=lambda t: 2 * (_factor(t) < 0) + isinstance(t, IntImm))  # numbers behind what is added
+        total = terms[0]
+        for t in terms[1:]:
+            total = total - _scaled(t, -1) if _factor(t) < 0 else total + t
+        return total
+
+    def visit_FloorMod(self, e):
+        e = self.generic_visit(e)
+        if not is_const_int(e.b) or not isinstance(e.a, FloorDiv) or not is_const_int(e.a.b):
+            return e
+        whole = e.a.b.value * e.b.value
+        fits = min(e.a.b.value, e.b.value) > 0 and whole <= e.dtype.max_value()
+        return FloorDiv(FloorMod(e.a.a, const(whole, e.dtype)), e.a.b) if fits else e
+
+    def visit_Div(self, e):
+        e = self.generic_visit(e)
+        number = e.b.value if isinstance(e.b, FloatImm) else 0
+        inverse = abs(number) > 1e-30 and number != 1 and abs(1 / number) <= e.dtype.finite_range()[1]
+        return e.a * const(1 / number, e.dtype) if inverse else e
+
+    def visit_Buffer(self, buffer):
+        return buffer
+
+
+def _factor(e):
+    """The number that a term is multiplied by, where its negative is a number, too; of a number itself, up to 0."""
+    number = e if isinstance(e, IntImm) else e.b if isinstance(e, Mul) and isinstance(e.b, IntImm) else None
+    if number is None or -number.value > number.dtype.max_value():
+        return 1
+    return min(number.value, 0) if number is e else number.value
+
+
+def _scaled(e, by):
+    """A term, or a number, times a number."""
+    if isinstance(e, IntImm):
+        return const(e.value * by, e.dtype)
+    return e.a if e.b.value * by == 1 else e.a * const(e.b.value * by, e.dtype)
+
+
+def _quotient(e):
+    """What a term is divided by."""
+    e = e.a if isinstance(e, Mul) else e
+    return e.b.value if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) else 1
+
+
 def _fresh(iter_vars, values, stmt):
     """(iterators, bindings, statement) of another block over the same loops."""
     new = tuple(iv.replace(var=Var(iv.var.name, iv.var.dtype)) for iv in iter_vars)
@@ -256,20 +394,24 @@ class _StandIns(Mutator):
         return self.vars.get(v, v)
 
 
+def _start(part):
+    """What one value of a reduction starts with."""
+    return (part.init or part.combiner.identity)[part.value_index]
+
+
 def _reduction(op, outputs, indices, rewrite):
     """(init, update) statements of a compute whose parts are the values of one reduction."""
     parts = op.body
     combiner, order = parts[0].combiner, [p.value_index for p in parts]
     if sorted(order) != list(range(len(combiner.lhs))):
         raise ValueError(f"compute {op.name}: its reduction has {len(combiner.lhs)} values, all must be outputs")
-    start = parts[0].init or combiner.identity
     values = {}
     for buffer, n in zip(outputs, order):
         source, identity = rewrite(parts[0].source[n]), combiner.identity[n]
         if not is_const_int(parts[0].condition, 1):
             source = Call(source.dtype, "tir.if_then_else", (rewrite(parts[0].condition), source, identity))
         values[combiner.lhs[n]], values[combiner.rhs[n]] = BufferLoad(buffer, indices), source
-    init = seq(*(BufferStore(b, rewrite(start[n]), indices) for b, n in zip(outputs, order)))
+    init = seq(*(BufferStore(b, rewrite(_start(p)), indices) for b, p in zip(outputs, parts)))
     results = [substitute(combiner.result[n], values) for n in order]
     if len(results) == 1:
         return init, BufferStore(outputs[0], results[0], indices)

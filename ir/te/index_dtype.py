@@ -37,7 +37,7 @@ class _Reindex(Mutator):
             self.buffers[b] = decl_buffer(
                 tuple(map(self.index, b.shape)), b.dtype, b.name, b.scope, tuple(map(self.index, b.strides)),
                 b.elem_offset if isinstance(b.elem_offset, IntImm) else self.index(b.elem_offset), b.data_alignment,
-                b.offset_factor, b.data)
+                b.offset_factor, b.data, b.axis_separators)
         return self.buffers[b]
 
     def visit_Range(self, r):

@@ -1,14 +1,16 @@
-"""Tensor constructors: placeholder, compute, extern and scan."""
+"""Tensor constructors: placeholder, compute, extern, extern_primfunc and scan."""
 from __future__ import annotations
 
 import functools
 import inspect
 
 from ..dtype import DataType
-from ..expr import IterVar, PrimExpr, Range, Var, as_expr, const
-from ..node import children
+from ..expr import IntImm, IterVar, PrimExpr, Range, Var, as_expr, const
+from ..node import children, structural_equal
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.stmt import Evaluate, Stmt
+from ..tir.region import access_regions, full_region
+from ..tir.renew import renew_defs
+from ..tir.stmt import BlockRealize, Evaluate, Stmt
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor
 
 _TAGS = []
@@ -64,6 +66,7 @@ def _range(dom):
     if isinstance(dom, Range):
         return dom
     begin, end = (as_expr(d) for d in dom)
+    begin = const(begin.value, end.dtype) if isinstance(begin, IntImm) else begin
     return Range.from_min_extent(begin, end - begin)
 
 
@@ -90,6 +93,8 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     body.
     """
     shape = _shape(shape)
+    if any(isinstance(s, IntImm) and s.value < 0 for s in shape):
+        raise ValueError(f"compute {name}: shape ({', '.join(map(str, shape))}) has a negative dimension")
     axis = tuple(IterVar(Range(const(0, s.dtype), s), Var(n, s.dtype), "spatial")
                  for n, s in zip(_axis_names(fcompute, len(shape), varargs_names, name), shape))
     body = fcompute(*(iv.var for iv in axis))
@@ -153,6 +158,45 @@ def extern(shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, 
         raise TypeError(f"extern {name}: fcompute returned a {type(body).__name__} instead of a statement or a call")
     op = ExternOp(name, inputs, ins, outs, body, dict(attrs or {}), tag)
     return [Tensor(op, i) for i in range(len(outs))] if several else Tensor(op, 0)
+
+
+def extern_primfunc(input_tensors, primfunc, name=None, tag="", attrs=None):
+    """Tensors that a PrimFunc computes: those of the buffers that it writes and does not read, a list of several.
+
+    input_tensors: for the buffers that it reads, in the order of its parameters; it may change some in place. Where it
+    reads all that it writes, the last such buffer is the output, and begins undefined. Raises ValueError where the
+    tensors are not like the buffers, or a parameter is no buffer.
+    """
+    name = name or str(primfunc.attrs.get("global_symbol", "extern"))
+    if not all(p in primfunc.buffer_map for p in primfunc.params):
+        raise ValueError(f"extern_primfunc {name}: its parameters must all be buffers")
+    buffers, body = [primfunc.buffer_map[p] for p in primfunc.params], renew_defs(primfunc.body)
+    root = body.block if type(body) is BlockRealize else None  # whose signature may be empty
+    read, written = ({r.buffer for r in regions} for regions in access_regions(root.body if root else body))
+    ins, outs = ([b for b in buffers if b in part] for part in (read, written))
+    if not ins or not outs:
+        raise ValueError(f"extern_primfunc {name}: it {'writes' if ins else 'reads'} none of its buffers")
+    outputs = [b for b in outs if b not in ins] or [outs[-1]]
+    ins = [b for b in ins if b not in outputs]
+    if root:
+        body = root.body if not root.alloc_buffers else body.replace(block=_signed(root, name, read, written, buffers))
+    shapes = [(b.shape, b.dtype) for b in ins]
+    given = [(t.shape, t.dtype) for t in input_tensors]
+    if not structural_equal(tuple(shapes), tuple(given)):
+        raise ValueError(f"extern_primfunc {name}: it reads {_listed(shapes)}, the tensors are {_listed(given)}")
+    made = extern([b.shape for b in outputs], list(input_tensors), lambda *_: body, name, [b.dtype for b in outputs],
+                  ins, outputs, tag, attrs)
+    return made if len(made) > 1 else made[0]
+
+
+def _signed(root, name, read, written, buffers):
+    """The root block of a function as a block inside another one: with a name and a signature of its own."""
+    reads, writes = (tuple(full_region(b) for b in buffers if b in part) for part in (read, written))
+    return root.replace(name_hint=f"{name}_body", reads=reads, writes=writes)
+
+
+def _listed(shapes):
+    return ", ".join(f"{dtype} of ({', '.join(map(str, shape))})" for shape, dtype in shapes) or "none"
 
 
 def _extern_dtypes(name, dtype, inputs, count):

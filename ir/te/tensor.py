@@ -93,6 +93,16 @@ class ExternOp(Operation):
     def input_tensors(self):
         return self.inputs
 
+    @property
+    def input_placeholders(self):
+        """TVM's name of input_buffers."""
+        return self.input_buffers
+
+    @property
+    def output_placeholders(self):
+        """TVM's name of output_buffers."""
+        return self.output_buffers
+
     def shape_of(self, index):
         return self.output_buffers[index].shape
 
@@ -163,6 +173,12 @@ class Tensor(Node):
     def key(self):
         """The identity of the output that a Tensor stands for."""
         return self.op, self.value_index
+
+    def __eq__(self, other):
+        return isinstance(other, Tensor) and self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
 
     def __call__(self, *indices):
         return self[indices]

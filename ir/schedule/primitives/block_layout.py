@@ -7,7 +7,7 @@ from ...tir.stmt import BlockRealize, For
 from ..blocks import name_of, require_pure, uses
 from ..legality import require_still_legal
 from ..registry import BLOCK, INDEX_MAP, Result, primitive
-from ..signature import domain_analyzer
+from ..signature import by_name
 from ..trivial import require_trivial
 from .layout import index_map_of
 
@@ -49,7 +49,8 @@ def transform_block_layout(ctx, block, index_map):
     iters = tuple(IterVar(r, Var(_name_of(e, n), e.dtype), _type_of(ctx, block, e))
                   for n, (r, e) in enumerate(zip(ranges, final)))
     values = dict(zip((iv.var for iv in old), back.map_indices([iv.var for iv in iters])))
-    inside = _Renamed(values, domain_analyzer(block.block.replace(iter_vars=iters)))
+    values.update((e, iv.var) for iv, e in zip(iters, final) if isinstance(e, Var))  # of one value, too
+    inside = _Renamed(values, by_name(block.block.replace(iter_vars=iters)))
     realize = BlockRealize(tuple(Var(f"ax{n}", iv.var.dtype) for n, iv in enumerate(iters)), const(True),
                            inside.visit(block.block.replace(iter_vars=())).replace(iter_vars=iters))
     nest = realize

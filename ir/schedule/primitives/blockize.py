@@ -4,16 +4,17 @@ from __future__ import annotations
 from ...arith import Analyzer, affine_domains, eval_range
 from ...arith.pattern import conjuncts
 from ...expr import IterVar, Range, Var, const, is_const_int, logical_and, substitute
+from ...node import collect
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, For, SeqStmt, seq
 from ..blocks import buffers_of, name_of, only_clips, uses, why_not_reduction
-from ..context import analyzer_of, ranges_of
+from ..context import analyzer_of, is_unit, ranges_of
 from ..independence import require_distinct
 from ..index import blocks_below, sequence
 from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
 from ..registry import BLOCK, BOOL, TARGET, Result, primitive
-from ..signature import domain_analyzer
+from ..signature import by_name, domain_analyzer
 
 
 @primitive(BLOCK, target=TARGET, preserve_unit_iters=BOOL)
@@ -26,8 +27,9 @@ def blockize(ctx, target, preserve_unit_iters=True):
             for i_1: block C at v_i = i_1: C[v_o * 16 + v_i] = f(v_o * 16 + v_i)
 
     The init of a reduction becomes a nest of its own, C_init, that is the new block's init. Neighbouring blocks become
-    blockized_<names>, with one iterator for each loop around them. preserve_unit_iters=False leaves out iterators of
-    the new block that have one value.
+    blockized_<names>, with one iterator for each loop around them. preserve_unit_iters=False: what one value alone
+    gives an iterator is written as 0 in the bindings of the new block and in the body; around neighbouring blocks it
+    leaves out iterators of one value.
 
     Requires that each iterator is outer * extent + inner, the inner part running from 0 over a fixed range.
     """
@@ -79,6 +81,7 @@ class Division:
         above, all_loops = ctx.index.loops_above(loop), ctx.index.loops_above(block)
         self.outside, self.inside = above, all_loops[len(above):]
         self.analyzer = analyzer_of(all_loops)
+        self.by_name = analyzer_of([s for s in all_loops if not is_unit(s)]) if preserve_unit_iters else self.analyzer
         self.outer_iters, self.inner_iters = [], []  # (IterVar, value)
         self.values = {}  # iterator -> its expression over the new iterators
         self.at_loops = {}  # iterator -> the same, over the new block's iterators and the inner loops
@@ -110,13 +113,13 @@ class Division:
 
     def _divide(self, iv, value, rest, extent, preserve):
         an, dtype = self.analyzer, iv.var.dtype
-        outer = an.simplify(substitute(value, {s.loop_var: s.min for s in self.inside}))
+        outer = self.by_name.simplify(substitute(value, {s.loop_var: s.min for s in self.inside}))
         base = iv.dom.min
         if not uses(outer, {s.loop_var for s in self.outside}):
             base, number = outer, const(0, dtype)
         else:
-            number = an.simplify((outer - base) // extent)
-            if not an.can_prove_equal(number * extent, outer - base):
+            number = self._multiple(outer - base, extent)
+            if number is None:
                 self._refuse(f"the part of iterator {iv.var.name} that runs outside loop {self.loop.loop_var.name} is "
                              f"not proved to be a multiple of {extent}", [self.loop])
         high = eval_range(number, ranges_of(self.outside), an)
@@ -125,17 +128,24 @@ class Division:
                          [self.loop])
         dom = Range(const(0, dtype), an.simplify(high[1] + 1))
         at = base
-        if not is_const_int(dom.extent, 1) or preserve:
-            new = IterVar(dom, Var(iv.var.name + "_o", dtype), iv.iter_type)
-            self.outer_iters.append((new, number))
-            if not is_const_int(dom.extent, 1) or is_const_int(extent, 1):
-                at = new.var * extent + base
+        outside = IterVar(dom, Var(iv.var.name + "_o", dtype), iv.iter_type)
+        self.outer_iters.append((outside, number))
+        if not is_const_int(dom.extent, 1) or (preserve and is_const_int(extent, 1)):
+            at = outside.var * extent + base
         at_loops = at
         if not is_const_int(extent, 1):
             new = IterVar(Range(const(0, dtype), extent), Var(iv.var.name + "_i", dtype), iv.iter_type)
             self.inner_iters.append((new, rest))
             at, at_loops = at + new.var, at + rest
         self.values[iv.var], self.at_loops[iv.var] = at, at_loops
+
+    def _multiple(self, offset, extent):
+        """x for an offset x * extent, loops of one turn by their names where that is so; None for other offsets."""
+        for an in (self.by_name, self.analyzer):
+            number = an.simplify(offset // extent)
+            if an.can_prove_equal(number * extent, offset):
+                return number
+        return None
 
     def _refuse(self, reason, at):
         self.ctx.refuse(self.argument, reason, "split the loops so that the iterators divide", [*at, self.realize])
@@ -175,7 +185,7 @@ class Division:
         init = self._init(within) if self.block.init is not None else None
         iters = tuple(iv for iv, _ in self.outer_iters)
         block = Block(iters, (), (), self.name, (), (), {}, init, inner)
-        reads, writes = access_regions(inner, analyzer=_plain(block))
+        reads, writes = access_regions(inner, analyzer=by_name(block))
         if init is not None:
             reads = tuple(r for r in reads if r.buffer not in buffers_of(writes))
         block = block.replace(reads=reads, writes=writes)
@@ -221,12 +231,6 @@ class Division:
         return nest
 
 
-def _plain(block):
-    """Knows the domains of iterators, except that it keeps those of one value by name."""
-    return domain_analyzer(block.replace(iter_vars=tuple(
-        iv for iv in block.iter_vars if not is_const_int(iv.dom.extent, 1))))
-
-
 # ---------------------------------------------------------------- neighbouring blocks
 
 def _group(ctx, blocks, preserve_unit_iters):
@@ -247,7 +251,7 @@ def _group(ctx, blocks, preserve_unit_iters):
     inner = _rebound(ctx, inner, renamed, blocks)
     name = ctx.new_block_name("_".join(["blockized", *map(name_of, blocks)]))
     block = Block(tuple(iters), (), (), name, (), (), {}, None, inner)
-    reads, writes = access_regions(inner, analyzer=_plain(block))
+    reads, writes = access_regions(inner, analyzer=by_name(block))
     realize = BlockRealize(tuple(values), const(True), block.replace(reads=reads, writes=writes))
     body = parent.body if isinstance(parent, For) else parent.block.body
     func = ctx.index.rewrite({body: seq(*children[:first], realize, *children[last + 1:])})
@@ -275,11 +279,13 @@ def _loop_iterators(ctx, blocks, loops, preserve_unit_iters):
     iters, values, renamed = [], [], {}
     for s in loops:
         for b in blocks:
-            for iv, value in zip(b.block.iter_vars, b.iter_values):
-                if iv.iter_type != "spatial" and uses(value, {s.loop_var}):
-                    ctx.refuse("'target'", f"loop {s.loop_var.name} runs the {iv.iter_type} iterator {iv.var.name} of "
-                               f"block {name_of(b)}", "only loops that run spatial iterators may be around the group",
-                               [s, b])
+            for inner in collect(b, BlockRealize):  # those inside a block without iterators use its loops too
+                run = next((iv for iv, value in zip(inner.block.iter_vars, inner.iter_values)
+                            if iv.iter_type != "spatial" and uses(value, {s.loop_var})), None)
+                if run:
+                    ctx.refuse("'target'", f"loop {s.loop_var.name} runs the {run.iter_type} iterator {run.var.name} "
+                               f"of block {name_of(inner)}", "only loops that run spatial iterators may be around the "
+                               "group", [s, b])
         if is_const_int(s.extent, 1) and not preserve_unit_iters:
             renamed[s.loop_var] = s.min
             continue
@@ -300,6 +306,7 @@ def _rebound(ctx, stmt, renamed, blocks):
         def simplified(e):
             return Analyzer().simplify(substitute(e, renamed)) if uses(e, renamed.keys()) else e
 
-        return stmt.replace(iter_values=tuple(map(simplified, stmt.iter_values)), predicate=simplified(stmt.predicate))
+        block = substitute(stmt.block, renamed) if uses(stmt.block, renamed.keys()) else stmt.block
+        return BlockRealize(tuple(map(simplified, stmt.iter_values)), simplified(stmt.predicate), block)
     return ctx.refuse("'target'", f"between them is a {type(stmt).__name__} outside any block",
                       "only loops and blocks can be grouped", blocks)

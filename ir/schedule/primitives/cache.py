@@ -4,14 +4,14 @@ from __future__ import annotations
 from ...expr import IterVar, Range, Var, const
 from ...tir.buffer import decl_buffer
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, seq
-from ..blocks import buffers_of, name_of, require_pure
+from ..blocks import buffers_of, name_of, require_pure, uses
 from ..context import analyzer_of
 from ..dependence import common_loops, require_inputs_ready
 from ..legality import require_still_legal
 from ..nest import build_nest, insert, position_of
 from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
-from ..signature import choose, redirect, require_memory
+from ..signature import choose, domain_analyzer, only_indexes, redirect, require_memory
 
 
 @primitive(BLOCK, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR, consumer_blocks=BLOCKS)
@@ -19,8 +19,9 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     """Copy a buffer that a block reads into a new buffer, and let the block read that; returns the copying block.
 
     The copy is named <buffer>_<scope>. It stands before the first consumer, after the buffer's producer and in the
-    loops that they share, under a loop per dimension; compute_at then moves it inward. consumer_blocks: who reads the
-    copy (default: all blocks that read the buffer, as in TVM).
+    loops that they share, under a loop per dimension; compute_at then moves it inward. Inside another block it is no
+    larger than what is read there. consumer_blocks: who reads the copy (default: all blocks that read the buffer, as in
+    TVM).
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
@@ -31,9 +32,13 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
         if ctx.index.order[writer] >= ctx.index.order[consumers[0]]:
             ctx.refuse("'read_buffer_index'", f"block {name_of(writer)} writes {buffer.name} at or after a consumer",
                        "a copy would not follow the change", [writer, *consumers])
-    cached, copy = _copy_of(ctx, buffer, storage_scope)
-    nest, parent, position = _copy_before(ctx, scope, buffer, copy, writers, consumers)
-    changes = {c: c.replace(block=redirect(c.block, buffer, cached, stores=False)) for c in consumers}
+    parent, boxes = _box_before(ctx, scope, buffer, writers, consumers)
+    part = _own_part(scope, parent, boxes, buffer, consumers)
+    cached, copy = _copy_of(ctx, buffer, storage_scope, part=part)
+    nest = build_nest(copy, {} if part else _by_iterator(copy, boxes), _analyzer_at(ctx, scope, parent),
+                      preserve_unit_loops=True)
+    position, origin = position_of(parent, consumers[0]), part and [r.min for r in part]
+    changes = {c: c.replace(block=redirect(c.block, buffer, cached, False, origin)) for c in consumers}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_inputs_ready(after, after.index.blocks[name_of(copy)], "'block'")
     return Result(after.func, (name_of(copy),))
@@ -44,15 +49,14 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
     """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
 
     The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
-    first reader of the buffer, under a loop per dimension. consumer_blocks: readers that shall read the new buffer
-    (default: none).
+    first reader of the buffer, under a loop per dimension. Inside another block the new buffer is no larger than what
+    is written there. consumer_blocks: readers that shall read the new buffer (default: none).
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
-    require_pure(ctx, scope, block, "'block'")
+    require_pure(ctx, scope, block, "'block'", in_place=True)
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
     readers = [r for r in ctx.index.readers(buffer, scope) if r is not block]
-    cached, copy = _copy_of(ctx, buffer, storage_scope, reverse=True)
     shared = ctx.index.loops_above(block)
     for reader in readers:
         common = common_loops(ctx.index, block, reader)
@@ -66,13 +70,14 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
     if written is None or not holds(analyzer, written, box, buffer.shape):
         ctx.refuse("'write_buffer_index'", f"block {name_of(block)} is not proved to write every element of a box of "
                    f"{buffer.name}", "the copy would overwrite elements that the block leaves alone", [block])
-    nest = build_nest(copy, dict(zip((iv.var for iv in copy.block.iter_vars), box)), analyzer, preserve_unit_loops=True,
-                      exact=True)
-    position = 1 + position_of(parent, block)
-    changes = {block: block.replace(block=redirect(block.block, buffer, cached))}
+    part = _own_part(scope, parent, box, buffer, (block, *(consumer_blocks or ())))
+    cached, copy = _copy_of(ctx, buffer, storage_scope, reverse=True, part=part)
+    nest = build_nest(copy, {} if part else _by_iterator(copy, box), analyzer, preserve_unit_loops=True, exact=True)
+    position, origin = 1 + position_of(parent, block), part and [r.min for r in part]
+    changes = {block: block.replace(block=redirect(block.block, buffer, cached, origin=origin))}
     for consumer in consumer_blocks or ():
         _require_made_by(ctx, scope, block, consumer, buffer)
-        changes[consumer] = consumer.replace(block=redirect(consumer.block, buffer, cached, stores=False))
+        changes[consumer] = consumer.replace(block=redirect(consumer.block, buffer, cached, False, origin))
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_still_legal(after, after.index.blocks[name_of(copy)], "'block'")
     for consumer in consumer_blocks or ():
@@ -103,8 +108,7 @@ def cache_inplace(ctx, block, read_buffer_index, storage_scope):
     cached, copy_in = _copy_of(ctx, buffer, storage_scope)
     name = ctx.new_block_name(f"{buffer.name}_{storage_scope}_back")
     back = _copying(cached, buffer, name)
-    nests = [build_nest(c, dict(zip((iv.var for iv in c.block.iter_vars), box)), analyzer, preserve_unit_loops=True)
-             for c in (copy_in, back)]
+    nests = [build_nest(c, _by_iterator(c, box), analyzer, preserve_unit_loops=True) for c in (copy_in, back)]
     moved = ctx.with_func(ctx.index.rewrite({block: block.replace(block=redirect(block.block, buffer, cached))},
                                             {scope: scope.block.alloc_buffers + (cached,)}))
     realize = moved.index.blocks[name_of(block)]
@@ -113,15 +117,18 @@ def cache_inplace(ctx, block, read_buffer_index, storage_scope):
     return Result(func, (name_of(copy_in), name))
 
 
-def _copying(source, target, name):
-    """The unbound realize of a block that copies one buffer to another of the same shape."""
+def _copying(source, target, name, part=None, back=False):
+    """The unbound realize of a block that copies one buffer to another of the same shape; part: the Ranges of the
+    target when `back`, else of the source, that the other buffer is."""
     iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial")
-                  for i, extent in enumerate(source.shape))
-    indices = tuple(iv.var for iv in iters)
-    point = tuple(Range(i, const(1, i.dtype)) for i in indices)
-    block = Block(iters, (BufferRegion(source, point),), (BufferRegion(target, point),), name, (), (), {}, None,
-                  BufferStore(target, BufferLoad(source, indices), indices))
-    return BlockRealize(indices, const(True), block)
+                  for i, extent in enumerate((source if back else target).shape))
+    own = tuple(iv.var for iv in iters)
+    there = tuple(r.min + v for r, v in zip(part, own)) if part else own
+    at, to = (own, there) if back else (there, own)
+    reads, writes = (BufferRegion(b, tuple(Range(i, const(1, i.dtype)) for i in indices))
+                     for b, indices in ((source, at), (target, to)))
+    block = Block(iters, (reads,), (writes,), name, (), (), {}, None, BufferStore(target, BufferLoad(source, at), to))
+    return BlockRealize(own, const(True), block)
 
 
 def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
@@ -152,30 +159,50 @@ def _require_made_by(ctx, scope, block, consumer, buffer):
                    f"{name_of(block)} does not write", "let it read the copy", [consumer, block])
 
 
-def _copy_of(ctx, buffer, storage_scope, reverse=False):
-    """(cache buffer, unbound realize of the copying block): buffer -> cache, or back when reversed."""
+def _copy_of(ctx, buffer, storage_scope, reverse=False, part=None):
+    """(cache buffer, unbound realize of the copying block): buffer -> cache, or back when reversed. part: the Ranges of
+    the buffer that are cached (default: all of it)."""
     name = ctx.new_block_name(f"{buffer.name}_{storage_scope}")
-    cached = decl_buffer(buffer.shape, buffer.dtype, name, storage_scope, data_alignment=buffer.data_alignment)
+    shape = [r.extent for r in part] if part else buffer.shape
+    cached = decl_buffer(shape, buffer.dtype, name, storage_scope, data_alignment=buffer.data_alignment)
     source, target = (cached, buffer) if reverse else (buffer, cached)
-    return cached, _copying(source, target, name)
+    return cached, _copying(source, target, name, part, reverse)
 
 
-def _copy_before(ctx, scope, buffer, copy, writers, consumers):
-    """(nest, parent, position) of a copy between the writers of a buffer and its consumers."""
+def _by_iterator(copy, boxes):
+    """{iterator Var of a copying block: the Range that it covers}."""
+    return dict(zip((iv.var for iv in copy.block.iter_vars), boxes))
+
+
+def _own_part(scope, parent, box, buffer, blocks):
+    """The box that a copy at the top of a block inside others is of, where it is a part of the buffer, of one size in
+    all instances, that `blocks` index; None where the copy has the buffer's shape."""
+    analyzer, around = domain_analyzer(scope.block), {iv.var for iv in scope.block.iter_vars}
+    inside = parent is scope and around and box and all(
+        not uses(r.extent, around) and analyzer.can_prove(r.min >= 0)
+        and analyzer.can_prove_less_equal(r.min + r.extent, extent) for r, extent in zip(box, buffer.shape))
+    return box if inside and all(only_indexes(b.block, buffer) for b in blocks) else None
+
+
+def _box_before(ctx, scope, buffer, writers, consumers):
+    """(parent, Ranges) of a copy between the writers of a buffer and its consumers: the loop or scope that holds it,
+    and what is read there; no Ranges for all of the buffer."""
     shared = ctx.index.loops_above(consumers[0])
     for other in [*consumers[1:], *writers]:
         common = common_loops(ctx.index, consumers[0], other)
         shared = shared if len(common) >= len(shared) else common
     if not writers:
         shared = []
-    parent = shared[-1] if shared else scope
+    if not shared and not scope.block.iter_vars:
+        return scope, ()  # a copy of the whole buffer, which later moves find easier
     analyzer = analyzer_of(shared)
-    boxes = {}
-    if shared or scope.block.iter_vars:  # else a copy of the whole buffer, which later moves find easier
-        relaxed = [Relaxed(analyzer, ctx.index.loops_above(c)[len(shared):]) for c in consumers]
-        box = touched_box(relaxed, consumers, buffer, ("reads",))
-        boxes = dict(zip((iv.var for iv in copy.block.iter_vars), box))
-    return build_nest(copy, boxes, analyzer, preserve_unit_loops=True), parent, position_of(parent, consumers[0])
+    relaxed = [Relaxed(analyzer, ctx.index.loops_above(c)[len(shared):]) for c in consumers]
+    return shared[-1] if shared else scope, touched_box(relaxed, consumers, buffer, ("reads",))
+
+
+def _analyzer_at(ctx, scope, parent):
+    """An Analyzer that knows the loops down to the one, or the scope, that holds a copy."""
+    return analyzer_of([] if parent is scope else [*ctx.index.loops_above(parent), parent])
 
 
 def _with_copy(ctx, scope, changes, parent, position, nest, cached):

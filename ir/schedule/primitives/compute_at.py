@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from ...arith.int_set import union_ranges
-from ...expr import Add, FloorDiv, FloorMod, IntImm, Range, Var, is_const_int
+from ...expr import Add, FloorDiv, FloorMod, IntImm, Mul, Range, Var, const, is_const_int
 from ..blocks import name_of, require_pure
-from ..dependence import require_inputs_ready
+from ..dependence import is_shared, require_inputs_ready
 from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
                         require_still_legal, require_whole_domain)
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
@@ -102,15 +102,19 @@ def _consumers_under(ctx, scope, block, loop):
     name = name_of(block)
     for region in block.block.writes:
         if ctx.index.owner(region.buffer) is not scope:
-            ctx.refuse("'block'", f"block {name} writes the output {region.buffer.name}, which must be written in full",
+            ctx.refuse("'block'", f"block {name} is an output block: it writes {region.buffer.name}, "
+                       "which must be written in full",
                        "only blocks whose results stay inside the function can be computed at a loop", [block])
     consumers = neighbours(ctx.index, scope, block)[1]
     if not consumers:
         ctx.refuse("'block'", f"nothing reads what block {name} writes", "", [block])
     for consumer in consumers:
         if not ctx.index.is_below(consumer, loop):
-            ctx.refuse("'loop'", f"block {name_of(consumer)} reads from block {name} but is not under loop "
-                       f"{loop.loop_var.name}", "choose a loop around all consumers", [loop, consumer])
+            around = ctx.index.is_below(block, loop)
+            found = f"loop {loop.loop_var.name} is an ancestor of block {name} already, and " if around else ""
+            ctx.refuse("'loop'", f"{found}it requires all the consumers of block {name} under it, and block "
+                       f"{name_of(consumer)} is not under loop {loop.loop_var.name}",
+                       "choose a loop around all consumers", [loop, consumer])
         if ctx.index.order[consumer] < ctx.index.order[block]:
             ctx.refuse("'block'", f"block {name_of(consumer)} reads {name} before it is written", "", [consumer, block])
     return consumers
@@ -123,24 +127,28 @@ def _touched_in(ctx, analyzer, buffer, blocks, loop, kind):
     """
     relaxed, sharing = [], []
     if kind == "reads":
-        sharing = [s for s in (*ctx.index.loops_above(loop), loop) if _is_shared(buffer.scope, s.thread_binding)]
+        sharing = [s for s in (*ctx.index.loops_above(loop), loop) if is_shared(buffer.scope, s.thread_binding)]
     for block in blocks:
         loops = ctx.index.loops_above(block)
         relaxed.append(Relaxed(analyzer, [*sharing, *loops[loops.index(loop) + 1:]]))
     return touched_box(relaxed, blocks, buffer, (kind,)) or ()
 
 
-def _is_shared(scope, thread_axis):
-    """Whether the threads along an axis share a memory that is not everyone's."""
-    return scope.startswith("shared") and thread_axis is not None and not thread_axis.startswith("blockIdx")
-
-
 def _solve(boxes, dim, need, analyzer):
-    """Enter in `boxes` what an iterator must run over so that a written point runs over the Range `need`, if plain."""
-    index, offset = without_offset(dim.min)
-    if not isinstance(index, Var) or not is_const_int(dim.extent, 1):
+    """Enter in `boxes` what an iterator must run over so that a written point, or a tile of one size at each multiple
+    of it, runs over the Range `need`, if plain."""
+    (index, offset), tile = without_offset(dim.min), 1
+    if isinstance(index, Mul) and isinstance(index.b, IntImm) and index.b.value > 0:
+        index, tile = index.a, index.b.value
+    if not isinstance(index, Var) or not is_const_int(dim.extent, tile):
         return
     need = Range(need.min - offset, need.extent)
+    if tile > 1:
+        first, last = (analyzer.simplify(e // tile) for e in (need.min, need.min + need.extent - 1))
+        most = analyzer.interval(analyzer.simplify(last - first + 1)).max_value
+        if most is None:
+            return
+        need = Range(first, const(most, index.dtype))
     boxes[index] = union_ranges(boxes[index], need, analyzer) if index in boxes else need
 
 

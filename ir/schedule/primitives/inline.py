@@ -1,8 +1,10 @@
 """compute_inline and reverse_compute_inline: blocks that disappear into their neighbours."""
 from __future__ import annotations
 
-from ...arith import Analyzer
-from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, const, is_const_int, logical_and,
+from math import prod
+
+from ...arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_iter_map
+from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, cast, const, is_const_int, logical_and,
                      substitute)
 from ...node import PureMutator, structural_equal
 from ...tir.stmt import BufferStore
@@ -23,26 +25,25 @@ def compute_inline(ctx, block):
     becomes
         B[i, j] = g(f(i, j + 1))
 
-    Requires a complete block with one store to distinct iterators, into a buffer that is no output.
+    A block whose result nobody reads just goes. Requires a complete block with one store to distinct iterators, into a
+    buffer that is no output.
     """
     scope = ctx.scope(block, "'block'")
     store = _single_store(ctx, scope, block, "'block'")
     buffer, name = store.buffer, name_of(block)
     if ctx.index.owner(buffer) is not scope:
-        ctx.refuse("'block'", f"block {name} writes the output {buffer.name}, which must stay",
+        ctx.refuse("'block'", f"block {name} is an output block: it writes {buffer.name}, which must stay",
                    "inline its producers into it instead, or use reverse_compute_inline", [block])
     _require_distinct_iterators(ctx, block, store)
     consumers = neighbours(ctx.index, scope, block)[1]
-    if not consumers:
-        ctx.refuse("'block'", f"nothing reads {buffer.name}", "", [block])
     _require_inputs_stay(ctx, scope, block)
     require_stable_inputs(ctx, block, "'block'")
     changes = {removable(ctx.index, block): None}
     for consumer in consumers:
-        if not is_leaf(consumer.block):
-            ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks or "
-                       "matched buffers", "inline before they are made", [consumer])
-        changes[consumer] = consumer.replace(block=_inlined(consumer.block, block.block, store))
+        if not is_leaf(consumer.block, buffer):
+            ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks, matched "
+                       "buffers or pointers", "inline before they are made", [consumer])
+        changes[consumer] = _inlined(consumer, block.block, store)
     func = ctx.index.rewrite(changes, _without(ctx.index, buffer))
     left = [s for s in ctx.index.loops_above(block) if not all(ctx.index.is_below(c, s) for c in consumers)]
     require_kinds(ctx.with_func(func), left, "'block'")
@@ -58,13 +59,13 @@ def reverse_compute_inline(ctx, block):
         B[j, i] = g(f(i, j))
 
     Requires complete blocks, one producer whose result nobody else reads, and an index that tells which element of
-    the producer each instance reads: iterators alone, v // c with v % c, or v * c + w with w in [0, c).
+    the producer each instance reads: iterators alone, v // c with v % c, or v * c + w with w in [0, c), and what an
+    affine map can invert.
     """
     scope = ctx.scope(block, "'block'")
     store = _single_store(ctx, scope, block, "'block'")
     producer = _only_producer(ctx, scope, block)
     made = _single_store(ctx, scope, producer, "'block'")
-    _require_distinct_iterators(ctx, producer, made)
     buffer = made.buffer
     if ctx.index.owner(buffer) is not scope:
         ctx.refuse("'block'", f"{buffer.name}, which block {name_of(producer)} writes, is an output", "", [producer])
@@ -73,8 +74,9 @@ def reverse_compute_inline(ctx, block):
         ctx.refuse("'block'", f"block {name_of(others[0])} also reads {buffer.name}", "inline it first",
                    [block, others[0]])
     loads = loads_of(store.value, buffer)
-    if not loads or any(not structural_equal(x.indices, loads[0].indices) for x in loads):
-        ctx.refuse("'block'", f"block {name_of(block)} reads several elements of {buffer.name}",
+    alike = all(structural_equal(x.indices, loads[0].indices) for x in loads)
+    if not loads or not alike or not is_leaf(block.block, buffer):
+        ctx.refuse("'block'", f"block {name_of(block)} reads several elements of {buffer.name} or has a pointer to it",
                    "each instance must read one", [block])
     domains = {iv.var: iv.dom for iv in producer.block.iter_vars}
     require_whole_domain(ctx, block, "'block'")
@@ -84,7 +86,7 @@ def reverse_compute_inline(ctx, block):
     if not only_clips(ctx.analyzer_at(block), block):
         ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}",
                    "only conditions that keep iterators in their domains can be dropped", [block])
-    values, condition = _inverse(ctx, block, loads[0].indices, made.indices, domains)
+    values, condition = _inverse(ctx, block, loads[0].indices, made, domains)
     merged = _merged(producer, block, made, store, values, condition)
     changes = {removable(ctx.index, block): None, producer: merged}
     func = ctx.index.rewrite(changes, _without(ctx.index, buffer))
@@ -144,8 +146,8 @@ def _without(index, buffer):
 
 
 def _inlined(consumer, producer, store):
-    """The consumer block with each load of the producer's buffer replaced by the producer's expression."""
-    analyzer = domain_analyzer(consumer)
+    """The consumer's realize with each load of the producer's buffer replaced by the producer's expression."""
+    analyzer = domain_analyzer(consumer.block)
 
     class Inline(PureMutator):
         def visit_BufferLoad(self, load):
@@ -155,8 +157,9 @@ def _inlined(consumer, producer, store):
             return _simplified(analyzer, substitute(store.value, dict(zip(store.indices, load.indices))), load)
 
     inline = Inline().visit
-    block = consumer.replace(init=inline(consumer.init), body=inline(consumer.body))
-    return with_reads_of(block, [r.buffer for r in producer.reads], store.buffer)
+    block = consumer.block.replace(init=inline(consumer.block.init), body=inline(consumer.block.body))
+    return consumer.replace(predicate=inline(consumer.predicate),
+                            block=with_reads_of(block, [r.buffer for r in producer.reads], store.buffer))
 
 
 def _simplified(analyzer, value, load):
@@ -171,35 +174,52 @@ def _simplified(analyzer, value, load):
     return Simplify().visit(value)
 
 
-def _inverse(ctx, block, indices, targets, domains):
-    """({iterator of the block: expression of the producer's indices}, condition) for the element that it reads.
+def _inverse(ctx, block, indices, made, domains):
+    """({iterator of the block: expression of the producer's iterators}, condition) for the element that it reads.
 
-    domains: {index variable of the producer: Range}. The condition keeps what some instance of the block reads.
+    indices: that element, inside the buffer; made: the producer's store; domains: {iterator of the producer: Range}.
+    The condition keeps what some instance of the block reads. It is not needed where there are as many instances as
+    elements, since each of these reads one of its own.
     """
     own = {iv.var: iv.dom for iv in block.block.iter_vars}
-    values = solve(own, indices, targets)
-    analyzer = domain_analyzer(block.block)
-    there = dict(zip(targets, indices))
+    element = [Var(f"e{n}", index.dtype) for n, index in enumerate(indices)]
+    values = solve(own, indices, element)
+    if values.keys() < own.keys():
+        values = {**_inverse_map(own, indices, element), **values}
+    analyzer, there = domain_analyzer(block.block), dict(zip(element, indices))
     for var, dom in own.items():
         if var not in values and is_const_int(dom.extent, 1):
             values[var] = dom.min
         if var not in values or not analyzer.can_prove_equal(substitute(values[var], there), var):
             ctx.refuse("'block'", f"the element that block {name_of(block)} reads does not tell its iterator "
                        f"{var.name}", "its index must be invertible", [block])
-    analyzer = Analyzer()
+    analyzer, named = Analyzer(), Analyzer()
     for var, dom in domains.items():
         analyzer.bind(var, dom)
+        if not is_const_int(dom.extent, 1):
+            named.bind(var, dom)
+    here = dict(zip(element, made.indices))
+    values = {var: named.simplify(substitute(values[var], here)) for var in own}
+    instances, elements = (prod(cast(e, "int64") for e in extents)
+                           for extents in ((dom.extent for dom in own.values()), made.buffer.shape))
+    if analyzer.can_prove_equal(instances, elements):
+        return values, const(True)
     condition = const(True)
     for var, dom in own.items():
-        value = values[var] = analyzer.simplify(values[var])
-        for part in (value >= dom.min, value < dom.min + dom.extent):
+        for part in (values[var] >= dom.min, values[var] < dom.min + dom.extent):
             if not analyzer.can_prove(part):
                 condition = logical_and(condition, analyzer.simplify(part))
-    for index, target in zip(indices, targets):
+    for index, target in zip(indices, made.indices):
         back = substitute(index, values)
         if not analyzer.can_prove_equal(back, target):
             condition = logical_and(condition, analyzer.simplify(binary(EQ, back, target)))
     return values, condition
+
+
+def _inverse_map(domains, indices, targets):
+    """{iterator: expression} of the inverse of the affine map that the indices are; empty when they are none."""
+    found = detect_iter_map(indices, domains, True, IterMapLevel.NoCheck, simplify_trivial_iterators=False).indices
+    return inverse_affine_iter_map(found, targets) if found else {}
 
 
 def solve(domains, indices, targets):
@@ -256,5 +276,5 @@ def _merged(producer, block, made, store, values, condition):
                         annotations=unaligned(inner.annotations))
     again = [b for b in buffers_of(block.block.reads) if b in known]
     new = with_reads_of(new, again, made.buffer) if again else new
-    predicate = logical_and(producer.predicate, substitute(condition, binding_of(producer)))
+    predicate = Analyzer().simplify(logical_and(producer.predicate, substitute(condition, binding_of(producer))))
     return producer.replace(predicate=predicate, block=new)

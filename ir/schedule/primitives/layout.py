@@ -1,22 +1,21 @@
 """transform_layout and reorder_block_iter_var: the same computation, its elements or iterators in another order."""
 from __future__ import annotations
 
-from bisect import bisect_left
-
 from ...arith import Analyzer, affine_domains, eval_range
-from ...expr import IterVar, Not, Range, Var, const, is_const_int, logical_or, substitute
-from ...node import Mutator
-from ...tir.buffer import decl_buffer
+from ...expr import (EQ, GE, LT, IntImm, Or, Range, Var, binary, const, free_vars, is_const_int, logical_and,
+                     logical_or, substitute)
+from ...node import Mutator, collect
 from ...tir.index_map import IndexMap
 from ...tir.region import access_regions
-from ...tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, IfThenElse, seq
-from ..blocks import name_of
+from ...tir.stmt import BufferRegion, seq
+from ..blocks import is_true, name_of
+from ..handles import SampledVar
 from ..legality import require_kinds
-from ..nest import build_nest, removable
 from ..regions import whole
 from ..registry import BLOCK, BOOL, BUFFER_REF, INDEX_MAP, INTS, PAD_VALUE, Result, primitive
 from ..signature import choose_ref
 from .inline import solve
+from .layout_padding import pad_of, padded_body
 from .storage import unaligned
 
 
@@ -40,43 +39,74 @@ def reorder_block_iter_var(ctx, block, new_order):
 def transform_layout(ctx, block, buffer, index_map, pad_value=None, *, assume_injective_transform=False):
     """Store a buffer that a block reads or writes in another layout; every access in the function follows.
 
-        B[i, j] with B of 14 x 8
-    becomes, with index_map=lambda i, j: (i // 4, j, i % 4) and pad_value=0.0,
-        B[i // 4, j, i % 4] with B of 4 x 8 x 4, of which a new block B_pad clears what no B[i, j] fills
+        for i in range(14): B[i] = f(i)
+    becomes, with index_map=lambda i: (i // 4, i % 4) and pad_value=0.0,
+        for ax0, ax1 in grid(4, 4): B[ax0, ax1] = if_then_else(ax0 == 3 and 2 <= ax1, 0.0, f(ax0 * 4 + ax1))
 
-    buffer: its name, ("read", n) or ("write", n). Requires a map proved to give each element a place of its own, and a
-    pad_value when places are left over. A parameter, of constant shape and without places left over, comes from the
-    caller in the new layout then. assume_injective_transform is known for the sake of scripts written for TVM and
-    changes nothing: the map is always proved.
+    buffer: its name, ("read", n) or ("write", n). Requires a map proved to give each element a place of its own. What
+    places left over hold says pad_value: a number or expression of the buffer's dtype, or a function or IndexMap from
+    the new indices to one. A loop nest that does nothing but write the buffer in order runs over all places then, else
+    a block behind the last writer fills them; of a parameter that is only read, T.assume says what the caller put
+    there.
+    assume_injective_transform: places may be left over without a pad_value, and hold anything. A parameter comes from
+    the caller in the new layout.
+
+    A function may say IndexMap.AXIS_SEPARATOR between indices, which is a step of its own: set_axis_separator.
     """
     old = choose_ref(ctx, block, buffer, "'buffer'")
-    given = ctx.index.owner(old) is None
-    if given and not all(map(is_const_int, old.shape)):
-        ctx.refuse("'buffer'", f"buffer {old.name} is a parameter, whose shape {_by(old.shape)} is the caller's",
-                   "use cache_read or cache_write first", [block])
-    index_map = index_map_of(ctx, index_map, len(old.shape))
+    index_map, separators = _map_and_separators(ctx, index_map, len(old.shape))
+    recorded = {"index_map": index_map}
+    then = ("set_axis_separator", {"axis_separators": tuple(separators)}) if separators else ()
+    same = index_map.initial_indices
+    if len(same) == len(old.shape) and index_map.is_equivalent_to(IndexMap(same, same)):
+        return Result(ctx.func, recorded=recorded, then=then)
     layout = _Layout(ctx, old, index_map)
-    if layout.padded and given:
-        ctx.refuse("'buffer'", f"buffer {old.name} is a parameter, and the map makes it {_by(layout.new.shape)} for "
-                   f"{_by(old.shape)} elements", "use cache_read or cache_write first", [block])
-    if layout.padded and pad_value is None:
+    given = ctx.index.owner(old) is None
+    pad, recorded["pad_value"] = pad_of(ctx, layout, pad_value)
+    if layout.padded and pad is None and not assume_injective_transform:
         ctx.refuse("'pad_value'", f"the map makes {old.name} {_by(layout.new.shape)} for {_by(old.shape)} elements",
-                   "say with pad_value what the others hold", [block])
+                   "say with pad_value what the others hold, or with assume_injective_transform=True that it does not "
+                   "matter", [block])
     params = {handle: layout.new if b is old else b for handle, b in ctx.func.buffer_map.items()}
-    func = ctx.func.replace(body=_Move(ctx, layout).visit(ctx.func.body), buffer_map=params)
-    after = ctx.with_func(func)
-    if layout.padded:
-        after = after.with_func(_with_pad(after, layout, pad_value))
+    if given:
+        _require_told(ctx, block, old, params)
+    body = padded_body(ctx, layout, pad, given) if layout.padded and pad is not None else ctx.func.body
+    after = ctx.with_func(ctx.func.replace(body=_Move(ctx, layout).visit(body), buffer_map=params))
     require_kinds(after, list(after.index.loops.values()), "'index_map'")
-    return Result(after.func, recorded={"index_map": index_map})
+    return Result(after.func, recorded=recorded, then=then)
+
+
+def _require_told(ctx, block, old, params):
+    """Refuse to take from the caller's arrays a dimension that no other parameter tells."""
+    told = {*params, *(d for b in params.values() for d in (*b.shape, *b.strides)), *ctx.func.params}
+    for v in free_vars(old.shape):
+        if v not in told:
+            ctx.refuse("'buffer'", f"only the shape {_by(old.shape)} of parameter {old.name} tells {v.name}",
+                       "use cache_read or cache_write first", [block])
 
 
 def index_map_of(ctx, index_map, ndim):
-    """The IndexMap that was given, or the one of a function of `ndim` indices."""
+    """The IndexMap that was given, or the one of a function of `ndim` indices, with the numbers that were sampled."""
+    found, separators = _map_and_separators(ctx, index_map, ndim)
+    if separators:
+        ctx.refuse("'index_map'", "it has an AXIS_SEPARATOR, which only buffers have", "leave it out")
+    return found
+
+
+def _map_and_separators(ctx, index_map, ndim):
+    """(the IndexMap, the positions of axis separators)."""
+    if isinstance(index_map, IndexMap):
+        return index_map, ()
     try:
-        return index_map if isinstance(index_map, IndexMap) else IndexMap.from_func(index_map, ndim)
+        found, separators = IndexMap.from_func_with_separators(index_map, ndim)
     except TypeError as why:
-        return ctx.refuse("'index_map'", str(why), "give a function from indices to a list of indices")
+        ctx.refuse("'index_map'", str(why), "give a function from indices to a list of indices")
+    sampled = {v: ctx.number(v.handle) for v in collect(found.final_indices, SampledVar)}
+    if not sampled:
+        return found, separators
+    numbers = {v: const(n, v.dtype) for v, n in sampled.items()}
+    final = tuple(map(Analyzer().simplify, substitute(found.final_indices, numbers)))
+    return found.replace(final_indices=final), separators
 
 
 def _by(shape):
@@ -84,7 +114,11 @@ def _by(shape):
 
 
 class _Layout:
-    """The new buffer, and where an element of the old one lies in it."""
+    """The new buffer, and where an element of the old one lies in it.
+
+    padded: whether places are left over; then `places` are variables for indices of the new buffer, `outside` says
+    where of them no element lies, and `back` the old indices elsewhere.
+    """
 
     def __init__(self, ctx, old, index_map):
         if len(index_map.initial_indices) != len(old.shape):
@@ -98,15 +132,31 @@ class _Layout:
         final = index_map.map_indices(variables)
         found = affine_domains(final, ranges, bijective=True)
         self.padded = not (found and all(is_const_int(r.min, 0) for r in found.domains))
-        self.outside = None  # for indices of the new buffer: whether no element lies there
-        if self.padded:
-            shape = self._padded_shape(ctx, variables, ranges, final)
-        else:
+        if not self.padded:
             shape = [r.extent for r in found.domains]
-        self.new = decl_buffer(shape, old.dtype, old.name, old.scope, data_alignment=old.data_alignment)
+        else:
+            shape = self._divided(final) or self._shifted(ctx, variables, ranges, final)
+        self.new = old.replace(shape=tuple(shape), data=Var(old.name, "handle"), axis_separators=(), strides=())
 
-    def _padded_shape(self, ctx, variables, ranges, final):
-        """The extents of a map that is one to one but not onto; refuses when that is not proved."""
+    def _divided(self, final):
+        """The extents of a map by divisions that leave a rest, or None."""
+        try:
+            inverse, outside = self.map.non_surjective_inverse(self.old.shape)
+            ranges = self.map.map_ranges(self.old.shape)
+        except ValueError:
+            return None
+        if is_const_int(outside, 0) or not all(is_const_int(r.min, 0) for r in ranges):
+            return None
+        self.places, at = inverse.initial_indices, Analyzer()
+        for p, r in zip(self.places, ranges):
+            at.bind(p, r)
+        self.outside, self.back = const(False), inverse.final_indices
+        for part in _alternatives(outside):
+            self.outside = logical_or(self.outside, _by_first_digit(part, self.places, at))
+        return [r.extent for r in ranges]
+
+    def _shifted(self, ctx, variables, ranges, final):
+        """The extents of another map that is one to one but not onto; refuses when that is not proved."""
         ends = [eval_range(e, ranges) for e in final]
         if any(e is None or not Analyzer().can_prove(e[0] >= 0) for e in ends):
             ctx.refuse("'index_map'", "the ranges of its indices are not known or begin below 0", "")
@@ -135,24 +185,69 @@ class _Layout:
             if not analyzer.can_prove_equal(again, p):
                 ctx.refuse("'index_map'", "the places that stay empty are not understood",
                            "use permutations, v // c together with v % c, or v * c + w")
-        self.outside = places, conditions
+        self.places, self.outside, self.back = places, conditions, tuple(values[v] for v in variables)
         return [Analyzer().simplify(e) for e in shape]
+
+
+def _alternatives(condition):
+    return [*_alternatives(condition.a), *_alternatives(condition.b)] if isinstance(condition, Or) else [condition]
+
+
+def _by_first_digit(condition, places, analyzer):
+    """p * c + rest >= b, where p is at most b // c, as p == b // c and b % c <= rest; p * c + rest < b, where b is less
+    than c, as p == 0 and rest < b. Any other condition as it is."""
+    if type(condition) not in (GE, LT):
+        return condition
+    total, bound = condition.a, analyzer.simplify(
+        condition.b - substitute(condition.a, {p: const(0, p.dtype) for p in places}))
+    if not isinstance(bound, IntImm):
+        return condition
+    steps = {p: analyzer.step(total, p) for p in free_vars(total) if p in places}
+    steps = {p: s for p, s in steps.items() if isinstance(s, int) and s > 1}
+    if not steps:
+        return condition
+    first, step = max(steps.items(), key=lambda found: found[1])
+    rest = analyzer.simplify(total - first * step - condition.b + bound)
+    turn, left = divmod(bound.value, step)
+    if not (analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < step)):
+        return condition
+    if type(condition) is GE and analyzer.can_prove(first <= turn):
+        return logical_and(binary(EQ, first, const(turn, first.dtype)), const(left, rest.dtype) <= rest)
+    if type(condition) is LT and bound.value < step:
+        return logical_and(binary(EQ, first, const(0, first.dtype)), rest < bound)
+    return condition
 
 
 class _Move(Mutator):
     """Rewrites accesses, signatures and the allocation."""
 
     def __init__(self, ctx, layout):
-        self.ctx, self.layout = ctx, layout
+        self.ctx, self.layout, self.analyzer = ctx, layout, Analyzer()
+
+    def visit_For(self, loop):
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+        return self.generic_visit(loop)
 
     def _access(self, access):
         access = self.generic_visit(access)
         if access.buffer is not self.layout.old:
             return access
-        indices = tuple(Analyzer().simplify(i) for i in self.layout.map.map_indices(access.indices))
-        return access.replace(buffer=self.layout.new, indices=indices)
+        return access.replace(buffer=self.layout.new, indices=self._moved(access.indices))
 
     visit_BufferLoad = visit_BufferStore = _access
+
+    def _moved(self, indices):
+        return tuple(self.analyzer.simplify(i) for i in self.layout.map.map_indices(indices))
+
+    def visit_BlockRealize(self, realize):
+        """A condition may keep iterators to less than their loops count to: indices are simplified by what the loops
+        say, as the analyses that read them look at loops and not at conditions."""
+        for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+            if is_true(realize.predicate):
+                self.analyzer.bind(iv.var, iv.dom, allow_override=True)
+            else:
+                self.analyzer.update(iv.var, self.analyzer.const_int_bound(value), override=True)
+        return self.generic_visit(realize)
 
     def visit_Block(self, block):
         old, new = self.layout.old, self.layout.new
@@ -172,50 +267,8 @@ class _Move(Mutator):
         if region.buffer is not self.layout.old:
             return region
         if all(is_const_int(r.extent, 1) for r in region.region):
-            points = self.layout.map.map_indices([r.min for r in region.region])
-            return BufferRegion(self.layout.new, tuple(Range(Analyzer().simplify(p), const(1, p.dtype))
-                                                       for p in points))
-        found = access_regions(body)[0 if field == "reads" else 1]
+            points = self._moved([r.min for r in region.region])
+            return BufferRegion(self.layout.new, tuple(Range(p, const(1, p.dtype)) for p in points))
+        found = access_regions(body, analyzer=self.analyzer)[0 if field == "reads" else 1]
         return next((r for r in found if r.buffer is self.layout.new),
                     BufferRegion(self.layout.new, tuple(map(whole, self.layout.new.shape))))
-
-
-def _with_pad(ctx, layout, pad_value):
-    """The function with a block that fills the places of the new buffer where no element lies."""
-    new, (places, outside) = layout.new, layout.outside
-    writers = [b for b in ctx.index.blocks.values() if any(r.buffer is new for r in b.block.writes)]
-    scope = ctx.index.owner(new)
-    writers = [b for b in writers if ctx.index.scope(b) is scope]
-    iters = tuple(IterVar(whole(e), Var(f"v{d}", e.dtype), "spatial") for d, e in enumerate(new.shape))
-    indices = tuple(iv.var for iv in iters)
-    store = BufferStore(new, const(pad_value, new.dtype), indices)
-    outside = substitute(outside, dict(zip(places, indices)))
-    body = IfThenElse(outside, store)
-    point = tuple(Range(i, const(1, i.dtype)) for i in indices)
-    block = Block(iters, (), (BufferRegion(new, point),), ctx.new_block_name(new.name + "_pad"), (), (), {}, None, body)
-    nest = build_nest(BlockRealize(indices, const(True), block), _first_places(iters, outside), Analyzer())
-    if not writers:
-        ctx.refuse("'buffer'", f"no block directly inside block {name_of(scope)} writes {new.name}", "")
-    first = removable(ctx.index, writers[0])
-    return ctx.index.rewrite({first: seq(nest, first)})
-
-
-def _first_places(iters, outside):
-    """{iterator: Range} without the places before the first one for which `outside` may hold."""
-    analyzer, boxes = Analyzer(), {}
-    for iv in iters:
-        analyzer.bind(iv.var, iv.dom)
-    for iv in iters:
-        if is_const_int(iv.dom.extent):
-            end, dtype = iv.dom.extent.value, iv.var.dtype
-            first = bisect_left(range(1, end), True, key=lambda n: not _never(
-                outside, iv.var, Range(const(0, dtype), const(n, dtype)), analyzer))
-            boxes[iv.var] = Range(const(first, dtype), const(end - first, dtype))
-            analyzer.bind(iv.var, boxes[iv.var], allow_override=True)
-    return boxes
-
-
-def _never(condition, var, box, analyzer):
-    """Whether a condition is proved to fail throughout a box."""
-    analyzer.bind(var, box, allow_override=True)
-    return analyzer.can_prove(Not(condition))

@@ -1,7 +1,8 @@
 """split, fuse and add_unit_loop: the same iterations in the same order, counted by other loops."""
 from __future__ import annotations
 
-from ...expr import Range, Var, cast, const, is_const_int, logical_and, substitute
+from ...expr import FloorDiv, FloorMod, Range, Var, cast, const, is_const_int, logical_and, substitute
+from ...node import collect
 from ...tir.stmt import BlockRealize, For, SeqStmt, for_
 from ..blocks import is_true, uses
 from ..registry import BOOL, FACTORS, LOOP, LOOPS, PLACE, Result, primitive
@@ -24,14 +25,13 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
     extents = _extents(ctx, analyzer, loop, factors)
     name, dtype = loop.loop_var.name, loop.loop_var.dtype
     variables = [Var(f"{name}_{i}", dtype) for i in range(len(extents))]
-    index, step = const(0, dtype), const(1, dtype)
-    for var, extent in zip(reversed(variables), reversed(extents)):
-        index = var * step + index
-        step = step * extent
+    nested, step = const(0, dtype), const(1, dtype)
+    for var, extent in zip(variables, extents):
+        nested, step = nested * extent + var, step * extent
         if not (preserve_unit_iters and is_const_int(extent, 1)):  # a bound unit loop simplifies to 0
             analyzer.bind(var, Range(const(0, dtype), extent), allow_override=True)
-    index = analyzer.simplify(index)
-    condition = None if analyzer.can_prove_less_equal(step, loop.extent) else index < loop.extent
+    index = analyzer.simplify(nested)
+    condition = None if analyzer.can_prove_less_equal(step, loop.extent) else nested < loop.extent
     if condition is not None and disable_predication:
         ctx.refuse("'disable_predication'", f"{list(factors)} are not proved to divide the extent {loop.extent} of "
                    f"loop {name}, so a condition is needed", "choose factors that divide it", [loop])
@@ -48,6 +48,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
         for i, j in grid(n, m): S(i, j)
     becomes
         for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
+    and an inner one of several is i_j_k_fused % (m * l) // l, as TVM writes it.
 
     Requires that each loop holds only the next one and that no extent depends on a fused loop.
     """
@@ -60,12 +61,13 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     total = analyzer.simplify(total)
     fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
     analyzer.bind(fused, Range(const(0, dtype), total), allow_override=True)
-    mapping, rest = {}, fused
-    for loop in reversed(loops[1:]):
+    mapping, below = {}, const(1, dtype)  # the turns of the loops inside
+    for loop in reversed(loops):
         extent = const(1, dtype) if is_const_int(loop.extent, 0) else cast(loop.extent, dtype)  # 0: never runs
-        mapping[loop.loop_var] = _shifted(loop, cast(analyzer.simplify(rest % extent), loop.loop_var.dtype))
-        rest = rest // extent
-    mapping[loops[0].loop_var] = _shifted(loops[0], cast(analyzer.simplify(rest), loops[0].loop_var.dtype))
+        turns = analyzer.simplify(below * extent)
+        counted = fused if loop is loops[0] else fused % turns
+        mapping[loop.loop_var] = _shifted(loop, cast(_reduced(analyzer, counted // below), loop.loop_var.dtype))
+        below = turns
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
     new = For(fused, const(0, dtype), total, "serial", body)
     return Result(ctx.index.rewrite({loops[0]: new}), (fused,))
@@ -81,6 +83,13 @@ def add_unit_loop(ctx, block_or_loop):
         ctx.scope(block_or_loop, "'block_or_loop'")
     unit = for_(Var("u"), 1, block_or_loop)
     return Result(ctx.index.rewrite({block_or_loop: unit}), (unit.loop_var,))
+
+
+def _reduced(analyzer, index):
+    """A quotient of a remainder without the steps that do nothing; it stands as it is where both are needed."""
+    simple = analyzer.simplify(index)
+    divisions = [len(collect(e, (FloorDiv, FloorMod))) for e in (simple, index)]
+    return simple if divisions[0] < divisions[1] else index
 
 
 def _shifted(loop, index):
@@ -131,13 +140,16 @@ def _require_nested(ctx, loops):
 
 
 class _Rebind:
-    """Rewrites what is below a replaced loop: extents, bindings and predicates; block bodies see none of it."""
+    """Rewrites what is below a replaced loop: extents, bindings and predicates;
+    and blocks where they use its variable."""
 
     def __init__(self, mapping, analyzer, condition, ctx, loop):
         self.mapping, self.variables = mapping, set(mapping)
         self.analyzer, self.condition, self.ctx, self.loop = analyzer, condition, ctx, loop
 
     def expr(self, e):
+        if isinstance(e, Var) and e in self.variables:
+            return self.mapping[e]
         return self.analyzer.simplify(substitute(e, self.mapping)) if uses(e, self.variables) else e
 
     def stmt(self, s):
@@ -153,8 +165,10 @@ class _Rebind:
                 predicate = self.condition if is_true(predicate) else logical_and(predicate, self.condition)
             iters = tuple(iv.replace(dom=Range(self.expr(iv.dom.min), self.expr(iv.dom.extent)))
                           for iv in s.block.iter_vars)
-            return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate,
-                             block=s.block.replace(iter_vars=iters))
+            inner = s.block.replace(iter_vars=iters)
+            if not iters and uses(inner, self.variables):  # one that stands for a part of the loop program
+                inner = substitute(inner, self.mapping)
+            return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate, block=inner)
         if self.condition is not None:
             self.ctx.refuse("'factors'", f"they do not divide the extent of loop {self.loop.loop_var.name}, which "
                             f"holds a {type(s).__name__} outside any block", "choose factors that divide it",

@@ -7,6 +7,7 @@ from ...node import Mutator
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferStore, For, seq
 from ..blocks import conjuncts, name_of, only_clips, uses, why_not_complete
+from ..dependence import turn_writes_input
 from ..legality import require_kinds, require_rectangular
 from ..nest import build_nest, require_scope
 from ..regions import Relaxed
@@ -24,13 +25,29 @@ def decompose_padding(ctx, block, loop):
         for ax0 in range(n): P: P[ax0 + 1] = A[ax0]
 
     Both nests stand where `loop` stood, and in each iteration around it they write what the block wrote in that turn:
-    whoever reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice,
-    and a condition that gives each iterator its own constant range.
+    whoever reads it finds the same. Where `loop` holds other blocks too, only the border moves in front of it.
+    Requires a complete block, one store of such a choice, a condition that gives each iterator its own constant range,
+    at least one of which is not the whole domain, and of a loop that holds other blocks that it is serial and that
+    these read only what the same turn has written.
     """
-    value, border, inner, kept = _decomposed(ctx, block, loop)
+    value, border, kept = _decomposed(ctx, block, loop)
+    _require_border(ctx, block, kept)
+    above = ctx.index.loops_above(block)
+    if loop not in above:
+        ctx.refuse("'loop'", f"block {name_of(block)} is not under loop {loop.loop_var.name}",
+                   "choose one of the loops around it", [loop, block])
+    around = above[above.index(loop):]
+    inner = _nest_of(block, around)
     name = ctx.new_block_name(name_of(block) + "_pad_const")
-    whole = _border_nest(block, inner, border, name)
-    return _replaced(ctx, block, loop, [whole], _part_nest(ctx, block, loop, inner, value, kept), (name,))
+    require_rectangular(ctx, "'loop'", around)
+    _require_filled_before(ctx, block, around[:len(around) - len(inner)])
+    whole = _border_nest(ctx, block, loop, around, border, name)
+    inside = _part_nest(ctx, block, inner[0] if inner else block, inner, value, kept)
+    if inner == around:
+        return _replaced(ctx, block, loop, [whole], inside, (name,))
+    lower = ctx.with_func(ctx.index.rewrite({inner[0] if inner else block: inside}))
+    rest = lower.index.loops[loop.loop_var]
+    return _replaced(lower, lower.index.blocks[name_of(block)], rest, [whole], rest, (name,))
 
 
 @primitive(BLOCKS, block=BLOCK, loop=LOOP)
@@ -46,7 +63,8 @@ def decompose_border(ctx, block, loop):
     Sides of inner dimensions are as long as the buffer, those of outer ones as what is inside of the inner ones. What
     is inside has a loop for each iterator. Requires what decompose_padding requires.
     """
-    value, border, inner, kept = _decomposed(ctx, block, loop)
+    value, border, kept = _decomposed(ctx, block, loop)
+    inner = _chain_to(ctx, loop, block)
     sides, names, ranges = [], [], {iv.var: (iv.dom.min, iv.dom.min + iv.dom.extent) for iv in block.block.iter_vars}
     for v, (begin, end) in reversed(kept.items()):
         low, high = ranges[v]
@@ -60,19 +78,51 @@ def decompose_border(ctx, block, loop):
 
 
 def _decomposed(ctx, block, loop):
-    """(value, constant of the border, loops from `loop` to the block, {iterator: its range inside}) of a block that
-    can be decomposed."""
+    """(value, constant of the border, {iterator: its range inside}) of a block that can be decomposed."""
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)
     why = why_not_complete(ctx.index, scope, block)
     if why or not is_leaf(block.block):
         ctx.refuse("'block'", f"block {name_of(block)} is not complete: {why or 'it holds other blocks'}", "", [block])
     condition, value, border = _choice(ctx, block)
-    inner = _chain_to(ctx, loop, block)
     if not only_clips(ctx.analyzer_at(block), block):
         ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}",
                    "only conditions that keep iterators in their domains can be made anew", [block])
-    return value, border, inner, _ranges(ctx, block, condition)
+    return value, border, _ranges(ctx, block, condition)
+
+
+def _require_border(ctx, block, kept):
+    """Refuse where the ranges that a condition lets through are the whole domains."""
+    can_prove = ctx.analyzer_at(block).can_prove
+    if all(can_prove(low <= iv.dom.min) and can_prove(end >= iv.dom.min + iv.dom.extent)
+           for iv, (low, end) in zip(block.block.iter_vars, kept.values())):
+        ctx.refuse("'block'", f"the condition of block {name_of(block)} always holds, so it has no border",
+                   "leave it as it is", [block])
+
+
+def _nest_of(block, loops):
+    """Those of the loops around a block that hold nothing else, outermost first."""
+    alone, inner = len(loops), block
+    while alone and loops[alone - 1].body is inner:
+        alone -= 1
+        inner = loops[alone]
+    return loops[alone:]
+
+
+def _require_filled_before(ctx, block, shared):
+    """Refuse unless the border may be written before loops that the block shares with others: these must find in the
+    buffer what the same turn has written."""
+    for loop in shared:
+        if loop.kind not in ("serial", "unrolled"):
+            ctx.refuse("'loop'", f"loop {loop.loop_var.name} is {loop.kind} and holds more than block {name_of(block)}",
+                       "choose one of its inner loops", [loop, block])
+    scope, buffer = ctx.scope(block, "'block'"), block.block.writes[0].buffer
+    for reader in ctx.index.readers(buffer, scope):
+        inside = shared and shared[0] in ctx.index.loops_above(reader)
+        if inside and not turn_writes_input(ctx.index, scope, reader, buffer):
+            ctx.refuse("'loop'", f"block {name_of(reader)} may read what block {name_of(block)} has not written yet in "
+                       f"the same turn of loop {shared[0].loop_var.name}", "choose one of its inner loops",
+                       [shared[0], reader, block])
 
 
 def _replaced(ctx, block, loop, sides, inside, names):
@@ -162,15 +212,18 @@ def _bound(analyzer, part, domains):
     return None
 
 
-def _border_nest(block, inner, border, name):
-    copies = {s.loop_var: Var(s.loop_var.name, s.loop_var.dtype) for s in inner}
+def _border_nest(ctx, block, loop, around, border, name):
+    """Copies of the loops from `loop` to the block, in which the constant is stored wherever the block stores."""
+    copies = {s.loop_var: Var(s.loop_var.name, s.loop_var.dtype) for s in around}
+    simplify = ctx.analyzer_at(loop).simplify  # a loop of one turn around it drops out
     iters = tuple(iv.replace(var=Var(iv.var.name, iv.var.dtype)) for iv in block.block.iter_vars)
     rename = {iv.var: new.var for iv, new in zip(block.block.iter_vars, iters)}
     store = block.block.body
     const_block = Block(iters, (), substitute(block.block.writes, rename), name, (), (), {}, None,
                         BufferStore(store.buffer, border, substitute(store.indices, rename)))
-    nest = BlockRealize(substitute(block.iter_values, copies), substitute(block.predicate, copies), const_block)
-    for s in reversed(inner):
+    values = tuple(simplify(v) for v in substitute(block.iter_values, copies))
+    nest = BlockRealize(values, substitute(block.predicate, copies), const_block)
+    for s in reversed(around):
         nest = For(copies[s.loop_var], s.min, s.extent, s.kind, nest, s.thread_binding, dict(s.annotations))
     return nest
 
@@ -204,4 +257,14 @@ def _part_nest(ctx, block, loop, inner, value, ranges, exact=False, name=None):
     body = BufferStore(store.buffer, shift(value), tuple(map(simplify, shift(store.indices))))
     reads, writes = access_regions(body)
     part = part.replace(reads=reads, writes=writes, body=body)
-    return build_nest(BlockRealize((), const(True), part), boxes, analyzer, preserve_unit_loops=exact, exact=exact)
+    looped = {s.loop_var for s in inner}
+    units = exact or {iv.var for iv, at in zip(iters, block.iter_values) if uses(at, looped)}
+    nest = build_nest(BlockRealize((), const(True), part), boxes, analyzer, preserve_unit_loops=units, exact=exact)
+    return _simplified(nest, simplify)
+
+
+def _simplified(nest, simplify):
+    """A nest whose block is bound to simplified values: offsets come last."""
+    if isinstance(nest, For):
+        return nest.replace(body=_simplified(nest.body, simplify))
+    return nest.replace(iter_values=tuple(map(simplify, nest.iter_values)))

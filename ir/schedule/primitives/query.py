@@ -14,9 +14,7 @@ def _names(blocks):
 @primitive(BLOCK, pure=True, name=STR, func_name=NAME)
 def get_block(ctx, name, func_name=None):
     """The block called `name` of a function (default: the one being worked on)."""
-    if name not in ctx.index.blocks:
-        known = ", ".join(n for n in ctx.index.blocks)
-        ctx.refuse("'name'", f"function {ctx.func_name} has no block {name!r}", f"it has {known}")
+    ctx.block_called(name)
     return Result(ctx.func, (name,))
 
 
@@ -47,7 +45,15 @@ def get_consumers(ctx, block):
 
 @primitive(BLOCKS, pure=True, scope_block=BLOCK)
 def get_output_blocks(ctx, scope_block):
-    """The blocks inside a block that write buffers which live longer than it."""
-    own = {id(b) for b in scope_block.block.alloc_buffers}
-    inside = blocks_below(scope_block.block.body)
-    return Result(ctx.func, _names(b for b in inside if any(id(w.buffer) not in own for w in b.block.writes)))
+    """The blocks inside a block, however deep, that write buffers which live longer than it; outer ones first."""
+    own, found = set(scope_block.block.alloc_buffers), []
+
+    def enter(stmt):
+        for below in blocks_below(stmt):
+            own.update(below.block.alloc_buffers)
+            if not own.issuperset(w.buffer for w in below.block.writes):
+                found.append(below)
+            enter(below.block.body)
+
+    enter(scope_block.block.body)
+    return Result(ctx.func, _names(found))

@@ -12,7 +12,7 @@ from ..legality import require_still_legal, require_whole_domain
 from ..nest import build_nest, children_of, insert
 from ..regions import whole
 from ..registry import BLOCK, BUFFER_REF, Result, primitive
-from ..signature import choose_ref, is_leaf, stays_inside
+from ..signature import by_name, choose_ref, is_leaf, stays_inside
 from .storage import unaligned
 
 
@@ -35,10 +35,10 @@ def reindex(ctx, block, buffer):
         ctx.refuse("'block'", f"block {name_of(block)} runs over a part of its domain inside block {name_of(scope)}",
                    "reindex first, then blockize", [block])
     target = choose_ref(ctx, block, buffer, "'buffer'")
-    if not is_leaf(block.block):
-        ctx.refuse("'block'", f"block {name_of(block)} holds other blocks or matched buffers", "", [block])
+    if not is_leaf(block.block, target):
+        ctx.refuse("'block'", f"block {name_of(block)} holds other blocks, matched buffers or pointers", "", [block])
     writes = any(r.buffer is target for r in block.block.writes)
-    indices = _only_index(ctx, block, target)
+    indices = tuple(map(by_name(block.block).simplify, only_index(ctx, block, target)))
     iters = [iv for iv in block.block.iter_vars if uses(indices, {iv.var})]
     if not stays_inside(block.block, indices, [whole(e) for e in target.shape]):
         ctx.refuse("'buffer'", f"block {name_of(block)} reads {target.name}[{', '.join(map(str, indices))}], which may "
@@ -52,21 +52,21 @@ def reindex(ctx, block, buffer):
                       ctx.new_block_name(target.name + "_reindex"), target.scope, data_alignment=target.data_alignment)
     own = tuple(iv.var for iv in iters)
     copy = _copy(new, target, iters, indices, writes)
-    inner = _Redirect(target, new, own).visit(block.block)
+    inner = Redirect(target, new, own).visit(block.block)
     changed = block.replace(block=inner.replace(annotations=unaligned(inner.annotations)) if writes else inner)
     func = ctx.index.rewrite({block: changed}, {scope: scope.block.alloc_buffers + (new,)})
     after = ctx.with_func(func)
     parent = after.index.blocks[name_of(scope)]
     top = _outermost(after.index, after.index.blocks[name_of(block)])
     position = children_of(parent).index(top) + writes
-    func = insert(after, parent, build_nest(copy, {}, analyzer_of([])), position)
+    func = insert(after, parent, build_nest(copy, {}, analyzer_of([]), preserve_unit_loops=True), position)
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[new.name], "'buffer'")
     require_still_legal(after, after.index.blocks[name_of(block)], "'buffer'")
     return Result(func, (new.name,))
 
 
-def _only_index(ctx, block, buffer):
+def only_index(ctx, block, buffer):
     accesses = [a for a in collect((block.block.init, block.block.body), (BufferLoad, BufferStore))
                 if a.buffer is buffer]
     if not accesses or any(not structural_equal(a.indices, accesses[0].indices) for a in accesses):
@@ -120,7 +120,7 @@ def _point(buffer, indices):
     return BufferRegion(buffer, tuple(Range(i, const(1, i.dtype)) for i in indices))
 
 
-class _Redirect(Mutator):
+class Redirect(Mutator):
     """Accesses of `old`, all at one index, become accesses of `new` at `own`."""
 
     def __init__(self, old, new, own):

@@ -8,6 +8,7 @@ from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
 from ..blocks import name_of, uses, why_not_reduction
 from ..combiner import combiner_of
+from ..context import is_unit
 from ..independence import require_distinct, require_init_first
 from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
@@ -22,7 +23,8 @@ def rfactor(ctx, loop, factor_axis=0):
 
         for i, k: B[i] = B[i] + A[i, k], with init B[i] = 0
     becomes, with rfactor(k) after k was split into ko, ki and for ki,
-        for i, ko, ki: B_rf[ki, i] = B_rf[ki, i] + A[i, ko * 4 + ki], with init B_rf[ki, i] = 0
+        for i, ko, ki: B_rf[ki, i] = B_rf[ki, i] + A[i, ko * 4 + ki], with init B_rf[ki, i] = 0; with rfactor(k) of
+        the whole reduction just B_rf[k, i] = A[i, k]
         for i, ki: B[i] = B[i] + B_rf[ki, i], with init B[i] = 0
 
     factor_axis: the dimension of B_rf that the loop's iterations number; negative counts from the end, -1 the last.
@@ -79,7 +81,7 @@ def _chain(ctx, block, loop):
         if uses(reducing, {other.loop_var}):
             ctx.refuse("'loop'", f"loop {other.loop_var.name}, which runs the reduction, holds other statements too",
                        "the whole reduction must be one nest", [other, block])
-    if not uses(reducing, {loop.loop_var}) or uses(writing, {loop.loop_var}):
+    if not (uses(reducing, {loop.loop_var}) or is_unit(loop)) or uses(writing, {loop.loop_var}):
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} does not run reduce iterators of block {name_of(block)} alone",
                    "choose a loop of the reduction", [loop, block])
     require_rectangular(ctx, "'loop'", chain)
@@ -163,8 +165,9 @@ class _Factored:
                     values.append(other.loop_var)
                     made[other.loop_var] = new.var
             known[iv.var] = substitute(value, made)
+        order = [r.buffer for r in realize.block.reads]
         block = self._block(self.partial_name, tuple(iters), self.buffers, self._at(number.var, self.combiner.indices),
-                            substitute(self.combiner.terms, known), unaligned(realize.block.annotations))
+                            substitute(self.combiner.terms, known), unaligned(realize.block.annotations), order)
         nest = BlockRealize(tuple(values), realize.predicate, block)
         for outer in reversed(self.chain):
             nest = outer.replace(body=nest)
@@ -174,31 +177,34 @@ class _Factored:
         """The block that combines the partial results, under copies of the spatial loops and the factored one."""
         realize, loop = self.realize, self.loop
         spatial = [(iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "spatial"]
-        kept = [s for s in self.chain if s is loop or self._is_spatial(s)]
+        reducing = _values(realize, "reduce")
+        kept = [s for s in self.chain if s is loop or not uses(reducing, {s.loop_var})]
         copies = {s.loop_var: Var(s.loop_var.name, s.loop_var.dtype) for s in kept}
         fresh = {iv.var: Var(iv.var.name, iv.var.dtype) for iv, _ in spatial}
         number = IterVar(_from_zero(loop), Var("v" + loop.loop_var.name, loop.loop_var.dtype), "reduce")
         indices = substitute(self.combiner.indices, fresh)
         terms = tuple(BufferLoad(b, self._at(number.var, indices)) for b in self.buffers)
         iters = (number, *(iv.replace(var=fresh[iv.var]) for iv, _ in spatial))
-        block = self._block(name_of(realize), iters, self.combiner.buffers, indices, terms, {})
+        block = self._block(name_of(realize), iters, self.combiner.buffers, indices, terms,
+                            realize.block.annotations, self.buffers)
         values = (_offset(loop, copies[loop.loop_var]), *(substitute(v, copies) for _, v in spatial))
         nest = BlockRealize(values, substitute(self.spatial_condition, copies), block)
         for s in reversed(kept):
             nest = For(copies[s.loop_var], s.min, s.extent, s.kind, nest, s.thread_binding, dict(s.annotations))
         return nest
 
-    def _is_spatial(self, loop):
-        return uses(_values(self.realize, "spatial"), {loop.loop_var})
-
-    def _block(self, name, iters, buffers, indices, terms, annotations):
-        """A block that reduces `terms` into `buffers`; it reads what it writes only by convention."""
+    def _block(self, name, iters, buffers, indices, terms, annotations, order):
+        """A block that reduces `terms` into `buffers`, or stores them where no iterator reduces: what starts a
+        reduction joins in once, in the block that ends it. It reads buffers in `order`."""
+        reduces = any(iv.iter_type == "reduce" for iv in iters)
         init = seq(*(BufferStore(b, value, indices) for b, value in zip(buffers, self.combiner.inits)))
-        results = self.combiner.joined([BufferLoad(b, indices) for b in buffers], terms)
-        body = _stored(buffers, indices, results)
-        block = Block(iters, (), (), name, (), (), dict(annotations), init, body)
+        if reduces:
+            terms = self.combiner.joined([BufferLoad(b, indices) for b in buffers], terms)
+        body = _stored(buffers, indices, terms)
         reads, writes = access_regions(body)
-        return block.replace(reads=tuple(r for r in reads if r.buffer not in buffers), writes=writes)
+        place = {buffer: n for n, buffer in enumerate(order)}
+        reads = sorted((r for r in reads if r.buffer not in buffers), key=lambda r: place.get(r.buffer, len(place)))
+        return Block(iters, tuple(reads), writes, name, (), (), dict(annotations), init if reduces else None, body)
 
 
 def _stored(buffers, indices, results):

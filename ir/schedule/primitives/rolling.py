@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...expr import IntImm, IterVar, PrimExpr, Range, const, is_const_int, logical_and, logical_or
+from ...expr import LE, FloorDiv, IntImm, IterVar, PrimExpr, Range, const, is_const_int, logical_and, logical_or
 from ...node import Mutator
 from ...tir.stmt import For
-from ..blocks import name_of, require_pure, uses
+from ..blocks import IN_ORDER, name_of, require_pure, uses
 from ..context import analyzer_of
 from ..dependence import common_loops, incomplete_input
 from ..regions import written_box
@@ -28,14 +28,15 @@ def rolling_buffer(ctx, block, write_buffer_index):
 
     The dimension of the outermost loop whose neighbouring iterations overlap is folded to what one iteration writes;
     elements that an earlier iteration left, along this or another such dimension, are not computed again. The iterators
-    of these dimensions become T.axis.scan: from now on the iterations must keep their order.
+    that the outermost loop runs, of the block and of its readers, become T.axis.opaque: from now on the iterations must
+    keep their order.
 
     Requires a complete or reduction block that alone writes the buffer, a buffer that the function allocates, readers
     in the same serial loops that read what the iteration has written, and in a dimension a window of constant size that
     moves by less than its size each iteration.
     """
     scope = ctx.scope(block, "'block'")
-    require_pure(ctx, scope, block, "'block'")
+    require_pure(ctx, scope, block, "'block'", IN_ORDER)  # it may read what is rolled already
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
     if ctx.index.owner(buffer) is not scope:
         ctx.refuse("'write_buffer_index'", f"buffer {buffer.name} is no intermediate buffer of the block's scope",
@@ -45,7 +46,7 @@ def rolling_buffer(ctx, block, write_buffer_index):
     folded = windows[0]
     new = buffer.replace(shape=tuple(folded.size if d == folded.dim else e for d, e in enumerate(buffer.shape)))
     fold = _Fold(buffer, new, folded).visit
-    changes = {b: b.replace(block=fold(b.block)) for b in (*readers, block)}
+    changes = {b: _in_order(b.replace(block=fold(b.block)), folded.loop) for b in (*readers, block)}
     changes[block] = _once(changes[block], windows)
     allocs = tuple(new if b is buffer else b for b in scope.block.alloc_buffers)
     return Result(ctx.index.rewrite(changes, {scope: allocs}))
@@ -66,15 +67,15 @@ def _shared_loops(ctx, scope, block, buffer):
         if len(common_loops(ctx.index, block, reader)) > len(loops):
             ctx.refuse("'block'", f"the readers of {buffer.name} stand in different loops around block {name}",
                        "move them into the same loops first", [block, *readers])
-        why = incomplete_input(ctx.index, scope, reader, buffer)
+        why = incomplete_input(ctx.index, scope, reader, buffer, IN_ORDER)
         if why:
             ctx.refuse("'block'", why[0], "compute_at the block under a loop of its consumers first", [block, reader])
-        if not is_leaf(reader.block):
-            ctx.refuse("'block'", f"block {name_of(reader)} holds other blocks or matched buffers", "roll first, then "
-                       "make it of others", [reader])
-    if not is_leaf(block.block):
-        ctx.refuse("'block'", f"block {name} holds other blocks or matched buffers", "roll first, then make it of "
-                   "others", [block])
+        if not is_leaf(reader.block, buffer):
+            ctx.refuse("'block'", f"block {name_of(reader)} holds other blocks, matched buffers or pointers",
+                       "roll first, then make it of others", [reader])
+    if not is_leaf(block.block, buffer):
+        ctx.refuse("'block'", f"block {name} holds other blocks, matched buffers or pointers",
+                   "roll first, then make it of others", [block])
     return loops, readers
 
 
@@ -123,14 +124,17 @@ def _windows(ctx, block, buffer, loops):
 
 
 def _step(analyzer, start, loops):
-    """(the only one of `loops` that `start` depends on, by how much it grows each iteration); (None, 0) for others."""
+    """(the only one of `loops` that `start` depends on, the most that it grows in one turn); (None, 0) for others."""
     moving = [loop for loop in loops if uses(start, {loop.loop_var})]
     if len(moving) != 1 or not is_const_int(moving[0].min, 0):
         return None, 0
+    divisor = 1
+    if isinstance(start, FloorDiv) and isinstance(start.b, IntImm) and start.b.value > 0:
+        start, divisor = start.a, start.b.value
     form = analyzer.canonical.linear(start)
     if len(form.terms) != 1 or any(atom.expr is not moving[0].loop_var for atom in form.terms):
         return None, 0
-    return moving[0], next(iter(form.terms.values()))
+    return moving[0], -(-next(iter(form.terms.values())) // divisor)
 
 
 def _require_serial(ctx, block, loops, outermost):
@@ -172,11 +176,16 @@ class _Fold(Mutator):
 
 
 def _once(block, windows):
-    """The block, where no earlier iteration has computed the same; its iterators along the windows in order."""
+    """The block, where no earlier iteration has computed the same."""
     predicate = block.predicate
     for w in windows:
-        fresh = logical_or(w.loop.loop_var < 1, w.place >= w.overlap)
+        fresh = logical_or(w.loop.loop_var < 1, LE(const(w.overlap, w.place.dtype), w.place))
         predicate = logical_and(predicate, fresh)
-    ordered = {w.iv.var for w in windows}
-    iters = tuple(iv.replace(iter_type="scan") if iv.var in ordered else iv for iv in block.block.iter_vars)
-    return block.replace(predicate=predicate, block=block.block.replace(iter_vars=iters))
+    return block.replace(predicate=predicate)
+
+
+def _in_order(block, loop):
+    """The block, whose iterators that a loop runs are opaque; those of a reduction, which keep their order, stay."""
+    iters = tuple(iv.replace(iter_type="opaque") if iv.iter_type == "spatial" and uses(value, {loop.loop_var}) else iv
+                  for iv, value in zip(block.block.iter_vars, block.iter_values))
+    return block.replace(block=block.block.replace(iter_vars=iters))

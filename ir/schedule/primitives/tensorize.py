@@ -129,7 +129,7 @@ def _fresh(buffer, variables, name):
     strides = tuple(variables.get(s, s) if isinstance(s, Var) else s for s in buffer.strides)
     offset = variables.get(buffer.elem_offset, buffer.elem_offset)
     new = decl_buffer(buffer.shape, buffer.dtype, name, buffer.scope, strides, offset, buffer.data_alignment,
-                      buffer.offset_factor)
+                      buffer.offset_factor, axis_separators=buffer.axis_separators)
     if buffer.data is not None:
         variables[buffer.data] = new.data
     return new
@@ -149,7 +149,7 @@ def _implemented(ctx, block, intrin, places):
     root = intrin.impl.root
     allocs = tuple(copy.own(b) for b in root.alloc_buffers)
     return Block(block.iter_vars, block.reads, block.writes, block.name_hint, allocs, tuple(matched),
-                 _annotations(block), None, copy.visit(root.body))
+                 {**root.annotations, **_annotations(block)}, None, copy.visit(root.body))
 
 
 def _annotations(block):

@@ -8,6 +8,7 @@ how a Plan is applied. A new rule is a file here and a place in RULES; those for
 from __future__ import annotations
 
 from ...target import Target
+from ...tir.halves import computed_in_halves
 from ..errors import ScheduleError
 from ..plan import ATTRIBUTE, ONE_THREAD, PlanError, choose
 from ..schedule import Schedule
@@ -15,6 +16,7 @@ from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .byte_tiles import byte_tiles
+from .byte_windows import byte_windows
 from .columns import columns
 from .contraction import contraction
 from .elementwise import elementwise
@@ -34,7 +36,8 @@ from .winograd import winograd
 
 RULES = {rule.__name__: rule for rule in (
     attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
-    byte_tiles, columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+    byte_tiles, byte_windows, columns, phases, windows, local_response, register_tile, contraction, row_reduction,
+    gather, elementwise)}
 # The rules by the kind of target; RULES for those not here.
 RULES_OF = dict.fromkeys(GPUS, GPU_RULES)
 
@@ -71,6 +74,7 @@ def _apply(match, plan, sch, target):
 def apply(plan, sch, target):
     """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
     such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
+    target = _seen(sch.func, target)
     found = follow(_rule_of(plan, target), sch, target, plan)
     if found is None:
         raise PlanError(_DOES_NOT_FIT.format(plan.rule))
@@ -101,7 +105,7 @@ class Decision:
     """
 
     def __init__(self, func, target):
-        self.func, self.target, self.refused = func, target, []
+        self.func, self.target, self.refused = func, _seen(func, target), []
         given = func.attrs.get(ATTRIBUTE)
         self._tries = [(rule.__name__, rule, None) for rule in rules_of(target).values()]
         if given is not None:
@@ -120,9 +124,10 @@ class Decision:
 
     def schedule(self, target, check=None):
         """Apply what is decided, once: the Schedule for a target, the same or one thread of it, for which sizes are
-        chosen anew. check: function of the Schedule that raises PlanError where the next rule is to be tried. `.plan` is
-        what was applied, `.trace` how, and `.refused` says why other rules were not, for what fits then may be slower;
-        also which loops threads could not share."""
+        chosen anew. check: function of the Schedule that raises PlanError where the next rule is to be tried. `.plan`
+        is what was applied, `.trace` how, and `.refused` says why other rules were not, for what fits then may be
+        slower; also which loops threads could not share."""
+        target = _seen(self.func, target)
         while self._match is not None:
             try:
                 plan = self.plan if target == self.target else _choose(self._match, target, self._given)
@@ -158,6 +163,11 @@ class Decision:
             self._match = None
             if len(self._sch.trace):
                 self._begin()
+
+
+def _seen(func, target):
+    """The target as rules see it of a function: with vectors of what it is computed in."""
+    return target.halves or target if computed_in_halves(func) else target
 
 
 def schedule_by_rule(func, target: Target):

@@ -10,7 +10,7 @@ from ...expr import Call, IntImm, is_const_int
 from ...node import collect, structural_equal
 from ...relax.arithmetic.dot_product import WORD
 from ...tir.hints import PAIRS, PREFETCH, PREFETCH_AHEAD
-from ...tir.intrinsics import DOTS
+from ...tir.intrinsics import INTEGER_DOTS
 from ..blocks import uses
 from ..plan import Match
 from . import conv_tiles
@@ -131,9 +131,9 @@ def _pairs_fit(target, block):
 
 
 def _dot_of(block):
-    """The name of the dot products of a convolution of bytes; None for another one."""
+    """The name of the dot products of a convolution of integers; None for another one."""
     names = (call.op.removeprefix("tir.") for call in collect(block.body, Call))
-    return next((name for name in names if name in DOTS), None)
+    return next((name for name in names if name in INTEGER_DOTS), None)
 
 
 def _by_lane(target, block):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...expr import BinaryExpr, Call, Cast, IntImm, Select
 from ...node import collect
 from ...tir.hints import WHOLE
-from ...tir.intrinsics import NARROW, SCALAR_INTRINSICS, VECTOR_CALLS
+from ...tir.intrinsics import NARROW, NEAREST_HALVES, SCALAR_INTRINSICS, VECTOR_CALLS
 from ...tir.lookups import is_lookup
 from ...tir.stmt import Block, BufferLoad, BufferStore
 from ..blocks import uses
@@ -12,6 +12,7 @@ from ..errors import ScheduleError
 
 SYMBOLIC = 1 << 20  # stands for an extent that is not known
 PADDED = "pad"  # the stage of nn.pad in a kernel with others
+FLOATS = ("float32", *NEAREST_HALVES)  # what vectors compute in, and what they widen
 
 
 def blocks(sch):
@@ -52,7 +53,14 @@ def vectorizes(block, lane=None):
     `lane`, on which no choice depends."""
     accesses = collect(block.body, (BufferLoad, BufferStore))
     return all(_has_vector_form(c, lane) for c in collect(block.body, Call)) and (
-        all(access.buffer.dtype == "float32" for access in accesses) or _integers_vectorize(block.body, accesses))
+        all(access.buffer.dtype in FLOATS for access in accesses) and not _moves_halves(block.body)
+        or _integers_vectorize(block.body, accesses))
+
+
+def _moves_halves(body):
+    """Whether floats of 16 bits only move: nothing widens them to those that vectors hold."""
+    return any(store.value.dtype in NEAREST_HALVES and isinstance(store.value, BufferLoad)
+               for store in collect(body, BufferStore))
 
 
 def _integers_vectorize(body, accesses):

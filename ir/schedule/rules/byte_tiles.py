@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from ...relax.ops.conv_planar import ROWS, SUMS, TAPS
+from ...relax.ops.conv_planar import ROWS, SUMS
 from ...tir.hints import DOT_ROW, UNROLL
 from ..plan import Kernel, Match, Plan, Tile, shared
 from ..primitives.sample import divisors
 from . import tiles
-from .blocks import find_block, iter_vars, static_extent
+from .blocks import iter_vars, static_extent
 from .registers import anchored, steps
 from .threads import parallel_nest
 
@@ -58,8 +58,6 @@ def byte_tiles(sch, target):
         for rows of points:  rows = x
             for channels, points:  acc = 0;  for kh, kw, ic: for points: for channels: acc += rows * w;  epilogue(acc)
     """
-    if target.integers and find_block(sch, lambda block: block.name_hint == TAPS):
-        return _depthwise(sch)
     found = anchored(sch, lambda block: block.name_hint == SUMS, keep={ROWS}) if target.integers else None
     if found is None or len(sch.get_loops(found[1])) != 4:
         return None
@@ -114,62 +112,3 @@ def _copy(sch, rows, at, inputs):
         x, k, own = sch.split(f, [None, inputs // COPIED, COPIED] if inputs % COPIED == 0 else [None, 1, inputs])
         sch.reorder(y, k, x, own)
         sch.unroll(own)
-
-
-# ---------------------------------------------------------------- depthwise
-
-# Instructions of a tile of so many rows, of two results each, as gcc 12 makes them for a Cortex-M4F; more rows spill.
-OF_ROWS = {1: 58, 2: 103, 3: 155}
-
-
-@dataclass(frozen=True)
-class Taps(Kernel):
-    """A depthwise convolution of so many rows, of which so many results share a word. work: FMAs."""
-
-    height: int
-    shared: int
-    work: int = 0
-
-    rule = "byte_tiles"
-
-    def candidates(self, target):
-        for rows in OF_ROWS:
-            if rows <= self.height:
-                yield Plan(self.rule, "words of columns", tile=Tile(1, rows, self.shared))
-
-    def cost(self, plan, target):
-        pieces = tiles.pieces(self.height, plan.tile.rows)
-        return sum(count * OF_ROWS.get(rows, rows * OF_ROWS[1]) for rows, count in pieces)
-
-    def complete(self, plan, target):
-        return plan.replace(threads=plan.threads or shared(target, self.work, "channels"))
-
-
-def _depthwise(sch):
-    """for channels, rows, columns:  acc = 0;  for kh: for rows, columns: acc += word of x * word of w;  epilogue(acc)
-    """
-    found = anchored(sch, lambda block: block.name_hint == TAPS)
-    if found is None or len(sch.get_loops(found[1])) != 4:
-        return None
-    block = sch.get(sch.get_block(TAPS))
-    height = iter_vars(block, "spatial")[2].dom.extent.value
-    kernel = Taps(height, int(block.annotations["shared"]), steps(block))
-    return Match(kernel, partial(_apply_taps, sch, found[1], kernel))
-
-
-def _apply_taps(sch, epilogue, kernel, plan, target):
-    n, c, y, x = sch.get_loops(epilogue)
-    yo, yi = sch.split(y, [None, plan.tile.rows])
-    xo, xi = sch.split(x, [None, kernel.shared])
-    sch.reorder(n, c, yo, xo, yi, xi)
-    sums = sch.get_block(TAPS)
-    sch.compute_at(sums, xo, preserve_unit_loops=True)
-    sch.set_scope(sums, 0, "local")
-    nn, cc, ty, tx, kh = sch.get_loops(sums)[-5:]
-    sch.reorder(kh, nn, cc, ty, tx)
-    for loop in (yi, xi, ty, tx):
-        sch.unroll(loop)
-    if static_extent(sch, kh) <= MOST_TERMS:
-        sch.unroll(kh)
-    sch.decompose_reduction(sums, kh)
-    parallel_nest(sch, target, [n, c], kernel.work)

@@ -129,7 +129,8 @@ def _fill(sch, data, at, stride, lanes):
     """Rows without a condition inside, zeros first. Neighbours go to planes of their own: compilers make two vectors of
     two by shuffling them. Whole planes, as an iteration of rows is then seen to write all that it reads."""
     if stride > 1:
-        sch.transform_layout(data, ("write", 0), lambda n, c, y, x: (n, c, y, x % stride, x // stride), pad_value=0.0)
+        sch.transform_layout(data, ("write", 0), lambda n, c, y, x: (n, c, y, x % stride, x // stride),
+                             assume_injective_transform=True)
         sch.storage_align(data, 0, 3, lanes, 0)
     sch.compute_at(data, at, preserve_unit_loops=True)
     row = sch.get_loops(data)[-1]

@@ -77,8 +77,8 @@ def cycles(target, tile, shape):
     far, start = _panel(tile, shape) > target.l1_bytes, target.cost("conv.start")
 
     def step(vectors, points):
-        if shape.in_pairs:  # instructions: words and weights are joined in pairs
-            return vectors * points + points + 4 * vectors + target.cost("conv.loop")
+        if shape.in_pairs:  # instructions: words are joined in pairs, in which weights lie
+            return vectors * points + points + 2 * vectors + target.cost("conv.loop")
         return max(_step(target, vectors, points), 4 * target.lanes * vectors / target.cost("l2_read") if far else 0)
 
     total = sum(across * count * (start + shape.steps * step(vectors, rows * columns))

@@ -5,7 +5,7 @@ from functools import partial
 
 from ...expr import Add, Cast, cast, is_const_int
 from ...node import collect, structural_equal
-from ...tir.intrinsics import NARROW
+from ...tir.intrinsics import NARROW, NEAREST_HALVES
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
 from ..errors import ScheduleError
@@ -62,12 +62,11 @@ def parallel_roots(sch, target):
 
 
 def _in_vectors(sch, target, nest, loops):
-    """The loops of a nest, whose innermost one becomes vectors where floats become bytes or bytes floats: compilers do
-    not find those. Others they make vectors of by themselves."""
+    """The loops of a nest, whose innermost one becomes vectors where floats become bytes or bytes floats, or floats are
+    of 16 bits in memory: compilers do not find those. Others they make vectors of by themselves."""
     block = sch.get(nest[0])
-    if (target.lanes == 1 or not loops or len(nest) > 1 or len(sch.get_loops(nest[0])) != len(loops) or not vectorizes(block)
-            or not any(access.buffer.dtype in NARROW for access in collect(block.body, (BufferLoad, BufferStore)))
-            or not collect(block.body, Cast) or static_extent(sch, loops[-1]) < target.lanes):
+    if (target.lanes == 1 or not loops or len(nest) > 1 or len(sch.get_loops(nest[0])) != len(loops)
+            or not vectorizes(block) or not _converts(block.body) or static_extent(sch, loops[-1]) < target.lanes):
         return loops
     vectors, lanes = sch.split(loops[-1], [None, target.lanes])
     sch.vectorize(lanes)
@@ -129,3 +128,9 @@ def _joined(buffer, last):
     row = buffer.strides[-last] * buffer.shape[-last]
     return is_const_int(buffer.strides[-1], 1) and structural_equal(cast(row, "int64"),
                                                                     cast(buffer.strides[-last - 1], "int64"))
+
+
+def _converts(body):
+    """Whether numbers in memory are others than those that a block computes with."""
+    found = {str(access.buffer.dtype) for access in collect(body, (BufferLoad, BufferStore))}
+    return not found.isdisjoint(NEAREST_HALVES) or not found.isdisjoint(NARROW) and bool(collect(body, Cast))

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
-from ...expr import IntImm
+from ...expr import IntImm, is_const_int
 from ...relax.arithmetic.compressed import ROWS as COMPRESSED_ROWS
 from ...tir.hints import PAIRS, PREFETCH
-from ...tir.intrinsics import DOTS
+from ...tir.intrinsics import CONTRACTIONS
 from ..blocks import uses
 from ..plan import Match
 from .blocks import find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
@@ -55,7 +55,7 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
         compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
-        dot=dot if dot in DOTS else "",
+        dot=dot if dot in CONTRACTIONS else "", pairs=dot in CONTRACTIONS and _in_pairs(block),
         batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
 
 
@@ -64,6 +64,11 @@ def _apply(sch, kernel, anchor, epilogue, groups, wide, tall, plan, target):
     if tall:
         pack_rows(sch, target, tall, plan.tile.rows)
     _tile(sch, target, anchor, epilogue, kernel, plan, groups, copy)
+
+
+def _in_pairs(block):
+    """Whether the words of a column lie in pairs, twice as many side by side as a panel has columns."""
+    return not is_const_int(wide_operand(block).buffer.shape[-1], iter_vars(block, "spatial")[-1].dom.extent.value)
 
 
 # ---------------------------------------------------------------- what fits

@@ -23,8 +23,8 @@ class Product(Kernel):
     whether FMAs may take elements of rows out of vectors. compressed: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
     where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
-    batch: products. work: FMAs of all of them. dot: the arithmetic of words of integers, four terms each, which depth
-    counts then.
+    batch: products. work: FMAs of all of them. dot: the arithmetic of words of several terms, which depth counts
+    then; pairs: whether the words of columns lie in pairs.
     """
 
     rows: int
@@ -41,6 +41,7 @@ class Product(Kernel):
     batch: int = 1
     work: int = 0
     dot: str = ""
+    pairs: bool = False
 
     rule = "contraction"
 
@@ -53,7 +54,7 @@ class Product(Kernel):
             return target.holding(target.integers)
         if self.compressed:
             return target.without("by_element").sparing(REGISTERS)
-        if self._of_matrices(target):
+        if self.of_matrices(target):
             return target.without("by_element").summing(SUMS_OF_MATRICES)
         return target if self.by_element and not self.dots or not target.by_element else target.without("by_element")
 
@@ -73,11 +74,11 @@ class Product(Kernel):
     def cost(self, plan, target):
         if self.dots:
             return product_cost(target, plan.tile, self.columns, self._dot_rows(target))
-        if self._of_matrices(target):
-            return matrix_cost(plan.tile, self._vectors(target), self.rows)
+        if self.of_matrices(target):
+            return matrix_cost(plan.tile, self._vectors(target), self.rows, self.pairs)
         return product_cost(target, plan.tile, self._vectors(target), self.rows)
 
-    def _of_matrices(self, target):
+    def of_matrices(self, target):
         """Whether two rows of the product meet two columns in an instruction."""
         return self.dot in target.matrix_dots and self.by_element and self.rows > 1
 
@@ -179,11 +180,12 @@ def product_cost(target, tile, outer, rows):
     return -(-outer // tile.vectors) * panel * (1 + target.cost("tile.panel_border") * borders)
 
 
-def matrix_cost(tile, outer, rows):
+def matrix_cost(tile, outer, rows, pairs):
     """Instructions for two words of every sum of pairs of rows and of columns (MatrixDots): rows are loaded and joined,
-    two vectors of columns, which one instruction loads, and joined for each half."""
+    two vectors of columns, which one instruction loads, and joined for each half, but where they lie in pairs."""
+    columns = 1 if pairs else 3
     return -(-outer // tile.vectors) * sum(
-        (points * tile.vectors + 2 * -(-points // 2) + 3 * tile.vectors) * down
+        (points * tile.vectors + 2 * -(-points // 2) + columns * tile.vectors) * down
         for points, down in tiles.pieces(rows, tile.rows))
 
 

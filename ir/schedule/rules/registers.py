@@ -9,7 +9,7 @@ from ...tir.intrinsics import NARROW
 from ...tir.stmt import BlockRealize, For, statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
-from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, place_of, read_index
+from .blocks import FLOATS, find_block, inline_all, iter_vars, only_output, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
 
 MOST_TERMS = 8  # in an iteration of the loop around a small tile
@@ -66,7 +66,7 @@ def by_element(target, block):
     k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
     if target.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % target.lanes == 0:
         for load in operand_loads(block):
-            if load.dtype == "float32" and not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
+            if load.dtype in FLOATS and not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
                 return target, load.buffer
     return target.without("by_element"), None
 

@@ -70,7 +70,7 @@ def test_the_factored_argmax_as_text():
     assert text.strip().endswith("""
         with T.block("R"):
             vk_1, v_i = T.axis.remap("RS", [k_1, i])
-            T.reads(R_v1_rf[v_i, vk_1], R_v0_rf[v_i, vk_1])
+            T.reads(R_v0_rf[v_i, vk_1], R_v1_rf[v_i, vk_1])
             T.writes(R_v0[v_i], R_v1[v_i])
             with T.init():
                 R_v0[v_i] = -1

@@ -1,4 +1,5 @@
-"""cache_read, cache_write, cache_inplace, reindex and set_scope: structure and numbers of each, and every refusal."""
+"""cache_read, cache_write, cache_index, cache_inplace, reindex and set_scope: structure and numbers of each,
+and every refusal."""
 
 from ingot.script import tir as T
 from primitive_programs import (before, bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
@@ -22,7 +23,145 @@ def begun(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffe
 quarters = nests("A[4, 4], B[30]", "i 4, j 4: B[i * 7 + j] = A[i, j]")
 
 
+@T.prim_func
+def resized(A: T.Buffer((6, 5), "float32"), B: T.Buffer((3, 11, 10), "float32")):
+    for c, i, j in T.grid(3, 11, 10):
+        with T.block("B"):
+            vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+            B[vc, vi, vj] = A[(vi + vj) // 4, vj // 2] * T.cast(vj // 2, "float32") + A[vj // 2 + 1, 0]
+
+
+@T.prim_func
+def named(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+    x = T.int32()
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = T.Let(A[x + vi // 2], where={x: T.cast(A[vi], "int32") * 0 + 1})
+
+
+@T.prim_func
+def picked(A: T.Buffer((6, 5), "float32"), B: T.Buffer((3,), "float32"), C: T.Buffer((3, 5), "float32")):
+    for i, j in T.grid(3, 5):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[T.cast(B[vi], "int32") % 6, vj], B[vi])
+            C[vi, vj] = A[T.cast(B[vi], "int32") % 6, vj]
+
+
+one_group = nests("A[4, 3], C[4, 5]", "i 4, j 5, k 3: C[i, j] += A[i, j // 5 * 2 + k]")
+inner_tile = nests("A[4, 6], C[4, 6]", "i 4, j 6: C[i, j] = A[i, j] * T.float32(2)")
+
 LEGAL = {
+    "cache_read inside a block": (
+        inner_tile, lambda s: (s.blockize(loop(s, "C", 1)), s.cache_read("C", 0, "local")), """
+        for i in range(4):
+            with T.block("C_o"):
+                vi_o = T.axis.spatial(4, i)
+                vj_o = T.axis.spatial(1, 0)
+                T.reads(A[vi_o, 0:6])
+                T.writes(C[vi_o, 0:6])
+                A_local = T.alloc_buffer((1, 6), "float32", scope="local")
+                for ax0, ax1 in T.grid(1, 6):
+                    with T.block("A_local"):
+                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                        A_local[v0, v1] = A[vi_o + v0, v1]
+                for j in range(6):
+                    with T.block("C"):
+                        vj_i = T.axis.spatial(6, j)
+                        C[vi_o, vj_i] = A_local[0, vj_i] * T.float32(2)"""),
+    "cache_write inside a block": (
+        inner_tile, lambda s: (s.blockize(loop(s, "C", 1)), s.cache_write("C", 0, "local")), """
+        for i in range(4):
+            with T.block("C_o"):
+                vi_o = T.axis.spatial(4, i)
+                vj_o = T.axis.spatial(1, 0)
+                T.reads(A[vi_o, 0:6])
+                T.writes(C[vi_o, 0:6])
+                C_local = T.alloc_buffer((1, 6), "float32", scope="local")
+                for j in range(6):
+                    with T.block("C"):
+                        vj_i = T.axis.spatial(6, j)
+                        C_local[0, vj_i] = A[vi_o, vj_i] * T.float32(2)
+                for ax0, ax1 in T.grid(1, 6):
+                    with T.block("C_local"):
+                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                        C[vi_o + v0, v1] = C_local[v0, v1]"""),
+    "cache_read of what chooses elements": (picked, lambda s: s.cache_read("C", "B", "local"), """
+        B_local = T.alloc_buffer((3,), "float32", scope="local")
+        for ax0 in range(3):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(3, ax0)
+                B_local[v0] = B[v0]
+        for i, j in T.grid(3, 5):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[T.cast(B_local[vi], "int32") % 6, vj], B_local[vi])
+                C[vi, vj] = A[T.cast(B_local[vi], "int32") % 6, vj]"""),
+    "reindex by the iterators that choose": (one_group, lambda s: s.reindex("C", ("read", 0)), """
+        A_reindex = T.alloc_buffer((4, 3), "float32")
+        for ax0, ax1 in T.grid(4, 3):
+            with T.block("A_reindex"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                A_reindex[v0, v1] = A[v0, v1]
+        for i, j, k in T.grid(4, 5, 3):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A_reindex[vi, vk]"""),
+    "cache_index beside a Let": (named, lambda s: s.cache_index("B", "global"), """
+        x = T.int32()
+        index_var_0 = T.alloc_buffer((4,), "int32")
+        for ax0 in range(4):
+            with T.block("index_0"):
+                v0 = T.axis.spatial(4, ax0)
+                index_var_0[v0] = v0 // 2
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                T.reads(A[0:8], index_var_0[vi])
+                B[vi] = T.Let(A[x + index_var_0[vi]], where={x: T.cast(A[vi], "int32") * 0 + 1})"""),
+    "cache_index": (
+        resized, lambda s: s.cache_index("B", "global"), """
+        index_var_0 = T.alloc_buffer((11, 10), "int32")
+        index_var_1 = T.alloc_buffer((10,), "int32")
+        index_var_2 = T.alloc_buffer((10,), "float32")
+        index_var_3 = T.alloc_buffer((10,), "int32")
+        for ax0, ax1 in T.grid(11, 10):
+            with T.block("index_0"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                index_var_0[v0, v1] = (v0 + v1) // 4
+        for ax0 in range(10):
+            with T.block("index_1"):
+                v0 = T.axis.spatial(10, ax0)
+                index_var_1[v0] = v0 // 2 + 1
+        for ax0 in range(10):
+            with T.block("index_2"):
+                v0 = T.axis.spatial(10, ax0)
+                index_var_2[v0] = T.Cast("float32", v0 // 2)
+        for ax0 in range(10):
+            with T.block("index_3"):
+                v0 = T.axis.spatial(10, ax0)
+                index_var_3[v0] = v0 // 2
+        for c, i, j in T.grid(3, 11, 10):
+            with T.block("B"):
+                vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+                T.reads(A[0:6, 0:5], index_var_0[vi, vj], index_var_3[vj], index_var_2[vj], index_var_1[vj])
+                B[vc, vi, vj] = A[index_var_0[vi, vj], index_var_3[vj]] * index_var_2[vj] + A[index_var_1[vj], 0]"""),
+    "cache_index of what is there three times": (
+        resized, lambda s: s.cache_index("B", "global", 3), """
+        index_var_0 = T.alloc_buffer((10,), "int32")
+        for ax0 in range(10):
+            with T.block("index_0"):
+                v0 = T.axis.spatial(10, ax0)
+                index_var_0[v0] = v0 // 2
+        for c, i, j in T.grid(3, 11, 10):
+            with T.block("B"):
+                vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+                T.reads(A[0:6, 0:5], index_var_0[vj])
+                B[vc, vi, vj] = A[(vi + vj) // 4, index_var_0[vj]] * T.cast(index_var_0[vj], "float32") + (
+                    A[index_var_0[vj] + 1, 0])"""),
     "cache_read": (matmul, lambda s: s.cache_read("C", 0, "shared"), """
         A_shared = T.alloc_buffer((13, 9), "float32", scope="shared")
         for ax0, ax1 in T.grid(13, 9):
@@ -145,6 +284,9 @@ LEGAL = {
 }
 
 REFUSED = [
+    (resized, lambda s: s.cache_index("B", "global", 4),
+     "cache_index: argument 'cse_thresh': block B has no arithmetic of its iterators 4 times"),
+    (row_sum, lambda s: s.cache_index("B", "nowhere"), "'nowhere' is no kind of memory"),
     (two_stages, lambda s: s.cache_read("C", 1, "local"),
      "cache_read: argument 'read_buffer_index': 1 is not a position among the reads of block C; it has 1: B"),
     (two_stages, lambda s: s.cache_read("C", "Z", "local"), "block C has no buffer 'Z' among its reads; it has B"),
@@ -155,8 +297,10 @@ REFUSED = [
     (reused, lambda s: s.cache_read("C", 0, "local"),
      "block D writes S at or after a consumer; a copy would not follow the change"),
     (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_write("C_update", 0, "local")),
-     "cache_write: argument 'block': block C_update is neither complete nor a reduction: its iterator vk is of type"),
-    (some, lambda s: s.cache_write("C", 0, "local"), "block C runs only where i % 2 == 0"),
+     "cache_write: argument 'block': block C_update is neither a complete block nor a reduction block: "
+     "its iterator vk is of type"),
+    (some, lambda s: s.cache_write("C", 0, "local"),
+     "block C is not proved to write every element of a box of C; the copy would"),
     (quarters, lambda s: s.cache_write("B", 0, "local"),
      "block B is not proved to write every element of a box of B; the copy would overwrite elements that the block"),
     (two_stages, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["B"]),
@@ -178,13 +322,14 @@ REFUSED = [
     (two_stages, lambda s: (s.blockize(loop(s, "B", 1)), s.reindex("B", ("read", 0))),
      "argument 'block': block B runs over a part of its domain inside block B_o; reindex first, then blockize"),
     (two_stages, lambda s: (s.blockize(loop(s, "B", 1)), s.reindex("B_o", ("read", 0))),
-     "block B_o holds other blocks or matched buffers"),
+     "block B_o holds other blocks, matched buffers or pointers"),
     (two_stages, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.reindex("C", ("read", 0))),
      "block B, which writes B, does not stand before the loops of block C; reindex first, then compute_at"),
     (two_stages, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.reindex("B", ("write", 0))),
      "block C reads it within the same loops; reindex first, then compute_at"),
     (halves(), lambda s: s.reindex("B", ("write", 0)),
-     "block B is neither complete nor a reduction: block Odd also writes B; only blocks whose result depends on their"),
+     "block B is neither a complete block nor a reduction block: block Odd also writes B; "
+     "only blocks whose result depends on their"),
     (quarters, lambda s: s.reindex("B", ("write", 0)),
      "the instances of block B are not proved to write different elements: "),
     (begun, lambda s: s.reindex("B", ("write", 0)),

@@ -20,6 +20,57 @@ unread = nests("A[7], C[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i]
 
 
 @T.prim_func
+def tiles(A: T.Buffer((20,), "float32"), C: T.Buffer((20,), "float32")):
+    B = T.alloc_buffer((20,), "float32")
+    for i in range(5):
+        with T.block("B_o"):
+            v = T.axis.spatial(5, i)
+            for j in range(4):
+                with T.block("B"):
+                    vj = T.axis.spatial(20, v * 4 + j)
+                    B[vj] = A[vj] * T.float32(2)
+    for i in range(20):
+        with T.block("C"):
+            vi = T.axis.spatial(20, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def addressed(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = T.call_extern("float32", "look", B.access_ptr("r", extent=7))
+
+
+@T.prim_func
+def conditioned(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            T.where(B[i] < T.float32(1))
+            C[vi] = B[vi]
+
+
+regrouped = nests("A[4, 6], C[2, 3, 4]; B[4, 6]", "i 4, j 6: B[i, j] = A[i, j] * T.float32(2)",
+                  "i 2, j 3, k 4: C[i, j, k] = B[(i * 12 + j * 4 + k) // 6, (i * 12 + j * 4 + k) % 6]")
+split_rows = nests("A[8, 3], C[2, 4, 3]; B[2, 4, 3]", "i 8, j 3: B[i // 4, i % 4, j] = A[i, j] * T.float32(2)",
+                   "i 2, j 4, k 3: C[i, j, k] = B[i, j, k] + T.float32(1)")
+one_row = nests("A[1, 7], C[1, 7]; B[1, 7]", "i 1, j 7: B[i, j] = A[i, j] * T.float32(2)",
+                "i 1, j 7: C[i, j] = B[i, j] + T.float32(1)")
+
+
+@T.prim_func
 def pair(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
     B = T.alloc_buffer((7,), "float32")
     for i in range(7):
@@ -103,6 +154,24 @@ LEGAL = {
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
             block D"""),
+    "compute_at of tiles": (tiles, lambda s: s.compute_at("B_o", s.split(loop(s, "C", 0), [None, 8])[0]), """
+        B = T.alloc_buffer((20,), "float32")
+        for i_0 in range(3):
+            for ax0 in range(2):
+                with T.block("B_o"):
+                    v = T.axis.spatial(5, i_0 * 2 + ax0)
+                    T.where(i_0 * 2 + ax0 < 5)
+                    T.reads(A[v * 4:v * 4 + 4])
+                    T.writes(B[v * 4:v * 4 + 4])
+                    for j in range(4):
+                        with T.block("B"):
+                            vj = T.axis.spatial(20, v * 4 + j)
+                            B[vj] = A[vj] * T.float32(2)
+            for i_1 in range(8):
+                with T.block("C"):
+                    vi = T.axis.spatial(20, i_0 * 8 + i_1)
+                    T.where(i_0 * 8 + i_1 < 20)
+                    C[vi] = B[vi]"""),
     "compute_at at a position": (
         four, lambda s: (s.compute_at("C", loop(s, "D", 0)), s.compute_at("B", loop(s, "D", 0), index=1)), """
         B = T.alloc_buffer((7,), "float32")
@@ -150,13 +219,41 @@ LEGAL = {
             block B
             with T.block("C"):
                 vi = T.axis.spatial(7, i - 1)
-                T.where(i - 1 >= 0)
+                T.where(1 <= i)
                 C[vi] = B[vi + 1] + T.float32(1.0)"""),
     "compute_inline": (window, lambda s: s.compute_inline("B"), """
         for i in range(10):
             with T.block("C"):
                 vi = T.axis.spatial(10, i)
                 C[vi] = A[vi] * T.float32(2.0) + A[vi + 2] * T.float32(2.0)"""),
+    "compute_inline of what nobody reads": (unread, lambda s: s.compute_inline("B"), """
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = A[vi]"""),
+    "compute_inline into a condition": (conditioned, lambda s: s.compute_inline("B"), """
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                T.where(A[i] * T.float32(2) < T.float32(1))
+                C[vi] = A[vi] * T.float32(2)"""),
+    "compute_inline keeps iterators of one value": (one_row, lambda s: s.compute_inline("B"), """
+        for i, j in T.grid(1, 7):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = A[vi, vj] * T.float32(2) + T.float32(1)"""),
+    "reverse_compute_inline through a map": (regrouped, lambda s: s.reverse_compute_inline("C"), """
+        for i, j in T.grid(4, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi // 2, (vj + vi % 2 * 6) // 4, (vj + vi * 2) % 4] = A[vi, vj] * T.float32(2)"""),
+    "reverse_compute_inline into elements at sums": (split_rows, lambda s: s.reverse_compute_inline("C"), """
+        for i, j in T.grid(8, 3):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi // 4, vi % 4, vj] = A[vi, vj] * T.float32(2) + T.float32(1)"""),
     "reverse_compute_inline": (two_stages, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(5, 22):
             with T.block("B"):
@@ -172,20 +269,25 @@ LEGAL = {
 
 REFUSED = [
     (softmax(), lambda s: s.compute_at("T_exp", loop(s, "Y", 0)),
-     "compute_at: argument 'loop': block T_sum reads from block T_exp but is not under loop i; choose a loop around"),
+     "compute_at: argument 'loop': it requires all the consumers of block T_exp under it, "
+     "and block T_sum is not under loop i; choose a loop around"),
     (two_stages, lambda s: s.compute_at("C", loop(s, "B", 0)),
-     "argument 'block': block C writes the output C, which must be written in full"),
+     "argument 'block': block C is an output block: it writes C, which must be written in full"),
     (unread, lambda s: s.compute_at("B", loop(s, "C", 0)), "argument 'block': nothing reads what block B writes"),
     (before, lambda s: s.compute_at("B", loop(s, "C", 0)), "block C reads B before it is written"),
     (matmul_relu, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.compute_at("C_update", loop(s, "D", 0))),
-     "block C_update is neither complete nor a reduction: its iterator vk is of type reduce, not spatial"),
-    (some, lambda s: s.compute_at("B", loop(s, "B", 0)), "block C reads from block B but is not under loop i"),
+     "block C_update is neither a complete block nor a reduction block: "
+     "its iterator vk is of type reduce, not spatial"),
+    (some, lambda s: s.compute_at("B", loop(s, "B", 0)),
+     "loop i is an ancestor of block B already, and it requires all "
+     "the consumers of block B under it, and block C is not under loop i"),
     (some, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
      "block C runs only where i % 2 == 0; only conditions that keep iterators in their domains can be made anew"),
     (branch, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
      "block C lies under a IfThenElse; only loops may lie"),
     (scratch, lambda s: s.compute_at("B", loop(s, "C", 1)),
-     "block B is neither complete nor a reduction: its iterator vt is not proved to choose where it writes B"),
+     "block B is neither a complete block nor a reduction block: "
+     "its iterator vt is not proved to choose where it writes B"),
     (scratch, lambda s: s.reverse_compute_at("C", loop(s, "B", 1)),
      "block C may read values of B that are there in one turn of loop t alone, in which block B writes them"),
     (reused, lambda s: s.compute_at("C", loop(s, "E", 0)),
@@ -208,26 +310,27 @@ REFUSED = [
     (four, lambda s: (s.compute_at("B", loop(s, "D", 0)), s.compute_at("C", loop(s, "D", 0), index=3)),
      "argument 'index': 3 is not between 0 (after the last producer) and 1 (before the first consumer); use -1 or -2"),
     (two_stages, lambda s: (s.blockize(loop(s, "B", 0)), s.reverse_compute_at("C", loop(s, "B", 0))),
-     "loop i is not in the same scope as the block; choose a loop inside block root"),
+     "loop i is not in the same block scope as the block; choose a loop inside block root"),
     (partly, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
      "reverse_compute_at: argument 'block': block C is not proved to run over its whole domain, and more of C would"),
     (partly, lambda s: s.reverse_compute_inline("C"),
      "block C is not proved to run over its whole domain, and more of"),
     (two_stages, lambda s: s.compute_inline("C"),
-     "compute_inline: argument 'block': block C writes the output C, which"),
+     "compute_inline: argument 'block': block C is an output block: it writes C, which"),
     (matmul_relu, lambda s: s.compute_inline("C"),
      "block C is not complete: it has an init statement; only blocks whose"),
     (pair, lambda s: s.compute_inline("B"), "the body of block B is not one store"),
     (strided, lambda s: s.compute_inline("B"),
      "block B does not store at one distinct iterator per dimension: B[vi * 2]"),
-    (unread, lambda s: s.compute_inline("B"), "argument 'block': nothing reads B"),
+    (addressed, lambda s: s.compute_inline("B"),
+     "block C, which reads B, holds other blocks, matched buffers or pointers; inline before they are made"),
     (reused, lambda s: s.compute_inline("C"), "block D writes S after block C reads it"),
     (two_stages, lambda s: (s.blockize(loop(s, "C", 0)), s.compute_inline("B")),
-     "block C_o, which reads B, holds other blocks or matched buffers; inline before they are made"),
+     "block C_o, which reads B, holds other blocks, matched buffers or pointers; inline before they are made"),
     (softmax(), lambda s: s.reverse_compute_inline("Y"), "block Y has 2 producers (T_exp, T_sum); it can be put into"),
     (three, lambda s: s.reverse_compute_inline("C"), "block D also reads B; inline it first"),
     (window, lambda s: s.reverse_compute_inline("C"),
-     "block C reads several elements of B; each instance must read one"),
+     "block C reads several elements of B or has a pointer to it; each instance must read one"),
     (some, lambda s: s.reverse_compute_inline("C"), "block C runs only where i % 2 == 0; only conditions that keep"),
     (outputs, lambda s: s.reverse_compute_inline("C"), "B, which block B writes, is an output"),
     (spread, lambda s: s.reverse_compute_inline("C"),

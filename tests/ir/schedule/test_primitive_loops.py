@@ -1,5 +1,5 @@
 """The loop primitives: structure and numbers of each, and every refusal."""
-from primitive_programs import branch, doubled, matmul, row_sum, rows, scan, shift, triangle, two_stages
+from primitive_programs import branch, doubled, matmul, nests, row_sum, rows, scan, shift, triangle, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import repeated_sum
 
@@ -96,6 +96,21 @@ LEGAL = {
             with T.block("B"):
                 vi = T.axis.spatial(5, i_j_fused // 22)
                 vj = T.axis.spatial(22, i_j_fused % 22)
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "fuse of three loops": (nests("A[3, 4, 5], B[3, 4, 5]", "i 3, j 4, k 5: B[i, j, k] = A[i, j, k] * T.float32(2)"),
+                            lambda s: s.fuse(*s.get_loops("B")), """
+        for i_j_k_fused in range(60):
+            with T.block("B"):
+                vi = T.axis.spatial(3, i_j_k_fused // 20)
+                vj = T.axis.spatial(4, i_j_k_fused % 20 // 5)
+                vk = T.axis.spatial(5, i_j_k_fused % 5)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2.0)"""),
+    "split into three under a condition": (doubled, lambda s: s.split(loop(s, "B", 1), [None, 2, 3]), """
+        for i, j_0, j_1, j_2 in T.grid(5, 4, 2, 3):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                vj = T.axis.spatial(22, j_0 * 6 + j_1 * 3 + j_2)
+                T.where((j_0 * 2 + j_1) * 3 + j_2 < 22)
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "fuse of a symbolic loop": (rows, lambda s: s.fuse(*s.get_loops("C")), """
         for i_j_fused in range(n * 6):

@@ -2,9 +2,20 @@
 import pytest
 
 from ingot.ir.schedule import Schedule
+from ingot.script import tir as T
 from primitive_programs import doubled, matmul_relu, rows, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import softmax
+
+
+@T.prim_func
+def said_more(A: T.Buffer((4,), "float32"), at: T.Buffer((4,), "int32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi], at[vi])
+            T.writes(B[vi])
+            B[vi] = A[vi]
 
 
 LEGAL = {
@@ -47,11 +58,23 @@ LEGAL = {
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
                 block C"""),
+    "unsafe_hide_buffer_access": (
+        said_more, lambda s: s.unsafe_hide_buffer_access("B", "read", [1]), """
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                B[vi] = A[vi]"""),
     "enter_postproc": (doubled, lambda s: s.enter_postproc(), """
         nest B"""),
 }
 
 REFUSED = [
+    (said_more, lambda s: s.unsafe_hide_buffer_access("B", "read", [1, 0]),
+     "unsafe_hide_buffer_access: argument 'buf_index_array': block B reads A; only what its body leaves alone can be"),
+    (said_more, lambda s: s.unsafe_hide_buffer_access("B", "write", [1]),
+     "1 is not a position among the writes of block B; it has 1: B"),
     (doubled, lambda s: s.annotate("B", "pragma_thread_rows", "many"),
      "annotate: argument 'ann_val':"),
     (doubled, lambda s: s.unannotate("B", "kind"),
@@ -71,7 +94,7 @@ REFUSED = [
     (two_stages, lambda s: s.sample_compute_location("B", decision=5),
      "argument 'decision': 5 is not a loop of block B's first consumer; it has 2; -1 is the root, -2 inlines"),
     (two_stages, lambda s: s.get_block("Z"),
-     "get_block: argument 'name': function main has no block 'Z'; it has root, B"),
+     "get_block: Cannot find a block with the specified name, 'Z'; function main has root, B"),
     (two_stages, lambda s: s.get_producers("root"), "block root is the root block; name a block inside it"),
 ]
 

@@ -173,15 +173,32 @@ LEGAL = {
         for i, k in T.grid(5, 9):
             with T.block("B_rf"):
                 vk, vi = T.axis.remap("SS", [k, i])
-                with T.init():
-                    B_rf[vi, vk] = T.float32(0.0)
-                B_rf[vi, vk] = B_rf[vi, vk] + A[vi, vk]
+                B_rf[vi, vk] = A[vi, vk]
         for i, k in T.grid(5, 9):
             with T.block("B"):
                 vk, vi = T.axis.remap("RS", [k, i])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vi, vk]"""),
+    "rfactor of a loop of one turn": (
+        row_sum, lambda s: (s.annotate("B", "note", 1), s.rfactor(s.split(loop(s, "B", 1), [None, 1])[1])), """
+        B_rf = T.alloc_buffer((1, 5), "float32")
+        for i, k_0, k_1 in T.grid(5, 9, 1):
+            with T.block("B_rf"):
+                vk_1 = T.axis.spatial(1, k_1)
+                vi = T.axis.spatial(5, i)
+                vk_0 = T.axis.reduce(9, k_0)
+                T.block_attr({"note": 1})
+                with T.init():
+                    B_rf[vk_1, vi] = T.float32(0.0)
+                B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 + vk_1]
+        for i, k_1 in T.grid(5, 1):
+            with T.block("B"):
+                vk_1, vi = T.axis.remap("RS", [k_1, i])
+                T.block_attr({"note": 1})
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vk_1, vi]"""),
 }
 
 REFUSED = [

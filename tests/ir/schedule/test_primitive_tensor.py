@@ -17,6 +17,7 @@ def double_impl(a: T.handle, b: T.handle):
     with T.block("root"):
         T.reads(A[0:11])
         T.writes(B[0:11])
+        T.block_attr({"adds": 11})
         for i in T.vectorized(11):
             with T.block("twice"):
                 vi = T.axis.spatial(11, i)
@@ -102,8 +103,7 @@ LEGAL = {
     "blockize of an uneven tile": (doubled, lambda s: s.blockize(tile(s, "B", (5, 8))[1][0]), """
         for i_0, j_0 in T.grid(1, 3):
             with T.block("B_o"):
-                vi_o = T.axis.spatial(1, 0)
-                vj_o = T.axis.spatial(3, j_0)
+                vi_o, vj_o = T.axis.remap("SS", [i_0, j_0])
                 for i_1, j_1 in T.grid(5, 8):
                     with T.block("B"):
                         vi_i, vj_i = T.axis.remap("SS", [i_1, j_1])
@@ -112,8 +112,7 @@ LEGAL = {
     "blockize of a reduction": (matmul, lambda s: s.blockize(tile(s, "C", (13, 11, 3))[1][0]), """
         for i_0, j_0, k_0 in T.grid(1, 2, 3):
             with T.block("C_o"):
-                vi_o = T.axis.spatial(1, 0)
-                vj_o, vk_o = T.axis.remap("SR", [j_0, k_0])
+                vi_o, vj_o, vk_o = T.axis.remap("SSR", [i_0, j_0, k_0])
                 with T.init():
                     for i_1_init, j_1_init in T.grid(13, 11):
                         with T.block("C_init"):
@@ -130,10 +129,22 @@ LEGAL = {
                             + A[vi_i, vk_o * 3 + vk_i] * B[vk_o * 3 + vk_i, vj_o * 11 + vj_i])"""),
     "blockize without unit iterators": (doubled, lambda s: s.blockize(loop(s, "B", 0), preserve_unit_iters=False), """
         with T.block("B_o"):
+            vi_o = T.axis.spatial(1, 0)
+            vj_o = T.axis.spatial(1, 0)
             for i, j in T.grid(5, 22):
                 with T.block("B"):
                     vi_i, vj_i = T.axis.remap("SS", [i, j])
                     B[vi_i, vj_i] = A[vi_i, vj_i] * T.float32(2.0)"""),
+    "blockize under a loop of one turn": (doubled, lambda s: s.blockize(
+        tile(s, "B", (5, 11))[1][0], preserve_unit_iters=False), """
+        for i_0, j_0 in T.grid(1, 2):
+            with T.block("B_o"):
+                vi_o = T.axis.spatial(1, 0)
+                vj_o = T.axis.spatial(2, j_0)
+                for i_1, j_1 in T.grid(5, 11):
+                    with T.block("B"):
+                        vi_i, vj_i = T.axis.remap("SS", [i_1, j_1])
+                        B[vi_i, vj_o * 11 + vj_i] = A[vi_i, vj_o * 11 + vj_i] * T.float32(2.0)"""),
     "blockize of two blocks": (window, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.blockize(["B", "C"])), """
         B = T.alloc_buffer((12,), "float32")
         for i in range(10):
@@ -146,10 +157,34 @@ LEGAL = {
                 with T.block("C"):
                     vi = T.axis.spatial(10, v_i)
                     C[vi] = B[vi] + B[vi + 2]"""),
+    "blockize of the parts of a loop": (window, lambda s: (
+        s.compute_at("B", loop(s, "C", 0)), s.loop_partition(loop(s, "B", 1), [1]), s.blockize(["B_ax0_common", "C"])),
+        """
+        B = T.alloc_buffer((12,), "float32")
+        for i in range(10):
+            with T.block("blockized_B_ax0_common_C"):
+                v_i = T.axis.spatial(10, i)
+                with T.block("B_ax0_common"):
+                    with T.block("B_ax00_partition"):
+                        for ax00 in range(1):
+                            with T.block("B_ax00"):
+                                vi = T.axis.spatial(12, v_i + ax00)
+                                B[vi] = A[vi] * T.float32(2.0)
+                    with T.block("B_ax01_partition"):
+                        T.reads(A[v_i + 1:v_i + 1 + 2])
+                        T.writes(B[v_i + 1:v_i + 1 + 2])
+                        for ax01 in range(1, 3):
+                            with T.block("B_ax01"):
+                                vi = T.axis.spatial(12, v_i + ax01)
+                                B[vi] = A[vi] * T.float32(2.0)
+                with T.block("C"):
+                    vi = T.axis.spatial(10, v_i)
+                    C[vi] = B[vi] + B[vi + 2]"""),
     "tensorize": (doubled, lambda s: s.tensorize(s.split(loop(s, "B", 1), [None, 11])[1], "primitive.double"), """
         for i, j_0 in T.grid(5, 2):
             with T.block("B_o"):
                 vi_o, vj_o = T.axis.remap("SS", [i, j_0])
+                T.block_attr({"adds": 11})
                 A_elem_offset = T.int32()
                 B_elem_offset = T.int32()
                 A_1 = T.match_buffer(A[vi_o, vj_o * 11:vj_o * 11 + 11], (11,), "float32", elem_offset=A_elem_offset)

@@ -23,8 +23,8 @@ OTHERS = (machine(1, 16), machine(8, 16), machine(4, 32, parallel=False, accumul
 
 
 def cpus(name):
-    """Three machines, one of them another for every case."""
-    return WIDE, NARROW, OTHERS[zlib.crc32(name.encode()) % len(OTHERS)]
+    """Two machines, one of them another for every case."""
+    return WIDE, (NARROW, *OTHERS)[zlib.crc32(name.encode()) % (1 + len(OTHERS))]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_any_program_can_be_scheduled(name):
 def test_what_was_refused_is_said():
     """An output is not computed in another's loops."""
     refused, = schedule_by_rule(PROGRAMS["two_outputs_at_once"](), WIDE).refused
-    assert refused.startswith("row_reduction: compute_at: argument 'block': block top writes the output")
+    assert refused.startswith("row_reduction: compute_at: argument 'block': block top is an output block: it writes")
     assert schedule_by_rule(kernels("conv_residual_odd", WIDE)[-1], WIDE).refused == ()
 
 
@@ -121,9 +121,9 @@ def innermost_reductions(func, buffers):
 
 @pytest.mark.parametrize("rows", [1, 5, 14, 29])
 @pytest.mark.parametrize("columns", [16, 19, 32, 37, 112, 130])
-@pytest.mark.parametrize("packed", [True, False])
-def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
-    other = [] if packed else [(8, columns)]
+def test_no_condition_in_the_reduction_of_a_product(rows, columns):
+    """By packed columns or, for every other shape, by columns that are data."""
+    other = [] if (rows + columns // 16) % 2 else [(8, columns)]
     func, = kernels(lambda: network(lambda op, a, *b: op("nn.relu", op("matmul", a, *(b or [const(8, columns)]))),
                                     [(rows, 8), *other]), WIDE)
     lowered = lower_prim_func(schedule_by_rule(func, WIDE).func)

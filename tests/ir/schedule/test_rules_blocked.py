@@ -93,6 +93,11 @@ MADE = {
 }
 
 
+def in_turn(names, *choices):
+    """Each name with one of the choices, which take turns."""
+    return [(name, choices[n % len(choices)]) for n, name in enumerate(names)]
+
+
 @pytest.fixture
 def threads_for_all_work(monkeypatch):
     set_costs(monkeypatch, {"threads.least_work": 1})
@@ -128,7 +133,7 @@ def test_gathered(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
-@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("name", list(DENSE)[::2])
 def test_dense_by_element(name, threads_for_all_work):
     """Where the channels of a point lie in a row, an FMA takes one of them out of a vector."""
     lowered = assert_kept(programs.conv2d(**DENSE[name], lanes=4), BY_ELEMENT)
@@ -159,8 +164,7 @@ def _kept(lowered):
     return [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
 
 
-@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name, cpu", in_turn(MADE, BY_ELEMENT, CPUS[4]))
 def test_data_that_are_made(name, cpu, threads_for_all_work):
     """The kernel keeps one band of the data that it makes; conditions are at its border only."""
     case = MADE[name]
@@ -171,9 +175,7 @@ def test_data_that_are_made(name, cpu, threads_for_all_work):
     assert not all(collect(loop, IfThenElse) for loop in rolled(lowered))
 
 
-@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, CPUS[4].alone()],
-                         ids=["", "by_element", "one_thread"])
-@pytest.mark.parametrize("name", EXPANSIONS)
+@pytest.mark.parametrize("name, cpu", in_turn(EXPANSIONS, CPUS[4], BY_ELEMENT, CPUS[4].alone()))
 def test_pointwise_and_depthwise(name, cpu, threads_for_all_work):
     """In one kernel a band of the 1x1 convolution's result is all that is kept of it, by each thread for itself."""
     case = EXPANSIONS[name]
@@ -239,8 +241,7 @@ def phases(size, kernel, lanes, inputs=2, outputs=3, batch=1, border=((0, 0), (0
     return kernels(lambda: net, CPUS[lanes])[-1]
 
 
-@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["vectors", "by element"])
-@pytest.mark.parametrize("name", PHASES)
+@pytest.mark.parametrize("name, cpu", in_turn(PHASES, CPUS[4], BY_ELEMENT))
 def test_phases(name, cpu, threads_for_all_work):
     """No condition is inside of a tile's reduction over channels, and nothing is chosen there."""
     lowered = assert_kept(phases(**PHASES[name], lanes=4), cpu)
@@ -313,10 +314,10 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
 
-@pytest.mark.parametrize("lanes, target", [(16, "x86-64-v4"), (8, "x86-64-v3")])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_compiled(name, lanes, target):
+@pytest.mark.parametrize("name, target", in_turn(PROGRAMS, "x86-64-v4", "x86-64-v3"))
+def test_compiled(name, target):
     """The scheduled function, in the machine's vectors, computes what the plain one does."""
+    lanes = Target.get(target).lanes
     if not is_supported_here(Target.get(target)):
         pytest.skip(f"this machine does not run {target}")
     func = PROGRAMS[name](lanes=lanes)
@@ -424,8 +425,9 @@ COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-6
              ("aarch64-linux-gnu", 2.6, ["clang", "--target=aarch64-linux-gnu"])]
 
 
-@pytest.mark.parametrize("target, most, compiler", COMPILERS, ids=lambda x: x[0] if isinstance(x, list) else str(x))
-@pytest.mark.parametrize("name", HOT)
+@pytest.mark.parametrize("name, target, most, compiler", [
+    (name, *row) for n, name in enumerate(HOT) for row in COMPILERS[n % 2::2]],
+    ids=lambda x: x[0] if isinstance(x, list) else str(x))
 def test_hot_loops(name, target, most, compiler):
     """No vector is spilled in the loop over a tile, and little but FMAs and their loads is there."""
     target = Target.get(target)
@@ -440,8 +442,8 @@ def test_hot_loops(name, target, most, compiler):
     assert instructions <= most * sums
 
 
-@pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "1x1_left", "dense", "dense_in_parts", "matmul"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name, compiler", in_turn(
+    ["3x3_56", "1x1_14", "1x1_made", "1x1_left", "dense", "dense_in_parts", "matmul"], "gcc", "clang"))
 def test_small_tiles_take_several_terms_a_turn(name, compiler):
     """Sums take 12 of 16 registers: loop counters and prefetches would be a third of an iteration of one
     term."""
@@ -469,8 +471,8 @@ def test_multiply_adds_by_element(name, compiler):
     assert not spills and all(re.search(r"\.s\[[0-3]\]$", x) for x in sums) and len(body) <= 1.34 * len(sums)
 
 
-@pytest.mark.parametrize("kernel", [1, 3])
-def test_a_costly_activation_that_is_read_twice_is_computed_in_the_tile(kernel):
+@pytest.mark.parametrize("kernel, lanes", [(1, 4), (1, 16), (3, 4), (3, 8)])
+def test_a_costly_activation_that_is_read_twice_is_computed_in_the_tile(kernel, lanes):
     """x + tanh(x) of x = silu(convolution), direct and by Winograd's algorithm: both are one block in the end."""
     def build(op, x):
         for channels in (8, 32):
@@ -479,12 +481,11 @@ def test_a_costly_activation_that_is_read_twice_is_computed_in_the_tile(kernel):
             x = op("add", x, op("tanh", x))
         return op("nn.conv2d", x, const_of(32, 32, 1, 1))
 
-    for cpu in CPUS.values():
-        mod = network(build, [(1, 8, 12, 12)])
-        for run in graph_passes(2, cpu):
-            mod = run(mod)
-        for func in filter(lambda f: isinstance(f, PrimFunc), lower_ops(mod).functions.values()):
-            sch = schedule_by_rule(func, cpu)
-            same_results(func, sch.func)
-            assert not sch.refused
-            assert not {"silu", "tanh"} & {b.name_hint for b in collect(sch.func.body, Block)}
+    cpu, mod = CPUS[lanes], network(build, [(1, 8, 12, 12)])
+    for run in graph_passes(2, cpu):
+        mod = run(mod)
+    for func in filter(lambda f: isinstance(f, PrimFunc), lower_ops(mod).functions.values()):
+        sch = schedule_by_rule(func, cpu)
+        same_results(func, sch.func)
+        assert not sch.refused
+        assert not {"silu", "tanh"} & {b.name_hint for b in collect(sch.func.body, Block)}

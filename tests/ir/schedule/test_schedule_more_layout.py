@@ -6,6 +6,9 @@ from interp import run
 from ingot.ir import te, tir
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import ScheduleError
+from ingot.ir.tir.index_map import IndexMap
+from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.script import tir as T
 from schedule_programs import (arrays_for, assert_same, halves, matmul, packed_conv, padded, realize, replayed,
                                running_sum, schedule, softmax_by_rows, symbolic)
 
@@ -54,11 +57,70 @@ def test_transform_layout_of_a_parameter():
 
 def test_transform_layout_fills_what_is_left_over():
     sch = schedule(matmul(relu=True))
-    sch.transform_layout("D", "C", lambda i, j: (i // 4, j, i % 4), pad_value=0)
-    assert "if v0 * 4 + v2 >= 13:" in sch.func.script()
+    sch.transform_layout("D", "C", lambda i, j: (i // 4, j, i % 4), pad_value=0.0)
+    assert "T.if_then_else(v0 == 3 and 1 <= v2, T.float32(0.0)" in sch.func.script()
     sch = schedule(matmul(16, relu=True))
     sch.transform_layout("D", "C", lambda i, j: (i // 4, j, i % 4))
     assert "C_pad" not in sch.func.script()
+
+
+def test_transform_layout_pads_parameters():
+    """What the caller reads behind a result is the padding; what it puts behind an argument is said by T.assume."""
+    @T.prim_func
+    def func(A: T.Buffer((14,), "int32"), B: T.Buffer((14,), "int32")):
+        for i in range(14):
+            with T.block("B"):
+                vi = T.axis.spatial(14, i)
+                B[vi] = A[vi] * 2
+    sch = schedule(func)
+    sch.transform_layout("B", "B", lambda i: ((i + 1) // 8, (i + 1) % 8), pad_value=lambda i, j: i * 10 + j)
+    sch.transform_layout("B", "A", lambda i: (i // 4, IndexMap.AXIS_SEPARATOR, i % 4), pad_value=7)
+    text = sch.func.script()
+    assert 'A = T.match_buffer(var_A, (4, 4), "int32", axis_separators=[1])' in text
+    assert "T.evaluate(T.assume(not (v0 == 3 and 2 <= v1) or A[v0, v1] == 7))" in text
+    a, b = np.full((4, 4), 7, "int32"), np.zeros((2, 8), "int32")
+    a.reshape(-1)[:14] = np.arange(14)
+    run(sch.func, a, b)
+    assert b.reshape(-1).tolist() == [0, *range(0, 28, 2), 17]
+    assert (lowered_in(sch.func, a) == b).all()
+    replayed(func, sch)
+
+
+def lowered_in(func, a):
+    """The result of a function of A and B once it is lowered: memory is flat there, and nothing is assumed."""
+    out = np.zeros(16, "int32")
+    run(lower_prim_func(func), a.reshape(-1), out)
+    return out.reshape(2, 8)
+
+
+def test_transform_layout_of_a_nest_that_does_more():
+    """An element that depends on another one keeps its turn; a nest with two results is left as it is."""
+    @T.prim_func
+    def func(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+        S = T.alloc_buffer((6,), "float32")
+        for i in range(6):
+            with T.block("S"):
+                vi = T.axis.opaque(6, i)
+                S[vi] = A[vi] + T.if_then_else(vi > 0, S[vi - 1], T.float32(0.0))
+                C[vi] = A[vi]
+        for i in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                B[vi] = S[vi]
+    sch = schedule(func)
+    sch.transform_layout("S", "S", lambda i: (i % 4, i // 4), pad_value=1.0)
+    assert "S_pad_S" in sch.func.script()
+    assert_same(func, sch.func, exact=True)
+
+
+def test_transform_layout_by_a_sampled_number():
+    func = matmul(relu=True)
+    sch = schedule(func)
+    n, m = sch.sample_perfect_tile(sch.get_loops("C")[1], 2, decision=[11, 2])
+    sch.transform_layout("C", "C", lambda i, j: (j // (m * 1), i, j % m))
+    assert [int(e) for e in sch.get(sch.get_block("C")).writes[0].buffer.shape] == [11, 13, 2]
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
 
 
 def test_transform_layout_after_other_steps():

@@ -30,7 +30,7 @@ def check(func, sch):
     assert_same(func, sch.func, exact=True)
     assert_same(func, lower_prim_func(sch.func), exact=True)
     again = schedule(func)
-    exec(str(sch.trace), {"sch": again})
+    exec("\n".join(sch.trace.as_python()), {"sch": again})
     assert structural_equal(again.func, sch.func)
 
 
@@ -40,8 +40,9 @@ def test_a_stencil_rolls():
     sch.compute_at("B", sch.get_loops("C")[0])
     assert sch.rolling_buffer("B", 0) is None
     script = sch.func.script()
-    for line in ('B = T.alloc_buffer((3,), "float32")', "v_i = T.axis.scan(13, i + ax0)", "T.where(i < 1 or ax0 >= 2)",
-                 "B[v_i % 3] = A[v_i] + A[v_i + 1] + A[v_i + 2]", "C[v_i] = B[v_i % 3] * B[(v_i + 2) % 3]"):
+    for line in ('B = T.alloc_buffer((3,), "float32")', "v_i = T.axis.opaque(13, i + ax0)",
+                 "T.where(i < 1 or 2 <= ax0)", "B[v_i % 3] = A[v_i] + A[v_i + 1] + A[v_i + 2]",
+                 "C[v_i] = B[v_i % 3] * B[(v_i + 2) % 3]"):
         assert line in script
     check(func, sch)
 
@@ -62,7 +63,41 @@ def test_windows_in_two_dimensions(rows, columns):
 def test_both_dimensions_are_computed_once():
     sch, io, jo = tiled(pool_pair(12, 12), 4, 4)
     sch.rolling_buffer("B", 0)
-    assert str(realize(sch, "B").predicate) == "(i_0 < 1 or ax0 >= 2) and (j_0 < 1 or ax1 >= 2)"
+    assert str(realize(sch, "B").predicate) == "(i_0 < 1 or 2 <= ax0) and (j_0 < 1 or 2 <= ax1)"
+
+
+def test_order_is_of_the_rolled_loop_in_the_block_and_its_readers():
+    """The second dimension that overlaps is as sequential, though its iterator stays spatial."""
+    sch, io, jo = tiled(pool_pair(12, 12), 4, 4)
+    sch.rolling_buffer("B", 0)
+    for name in "BC":
+        assert [iv.iter_type for iv in realize(sch, name).block.iter_vars[:2]] == ["opaque", "spatial"]
+    for call in (lambda: sch.parallel(io), lambda: sch.parallel(jo), lambda: sch.reorder(jo, io)):
+        with pytest.raises(ScheduleError):
+            call()
+
+
+def test_windows_upon_windows_and_steps_of_fractions():
+    """What reads a folded buffer folds its own; two points and three in turn are a step of at most three."""
+    a = te.placeholder((20,), name="A")
+    b = te.compute((18,), lambda i: a[i] + a[i + 2], name="B")
+    c = te.compute((16,), lambda i: b[i] * b[i + 2], name="C")
+    d = te.compute((24,), lambda i: c[i // 2] - c[i // 2 + 4], name="D")
+    func = te.create_prim_func([a, d])
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("D")[0], [None, 4])
+    for name in "CB":
+        sch.compute_at(name, outer)
+    for name in "BC":
+        sch.rolling_buffer(name, 0)
+    assert [int(b.shape[0]) for b in sch.func.root.alloc_buffers] == [8, 6]
+    check(func, sch)
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("D")[0], [None, 3])
+    sch.compute_at("C", outer)
+    sch.rolling_buffer("C", 0)
+    assert "4 <= ax0" in str(realize(sch, "C").predicate)  # of windows of 6, moved by 1 or 2
+    check(func, sch)
 
 
 def test_a_window_that_is_clipped():
@@ -146,11 +181,11 @@ def test_blocks_inside_blocks_and_unread_buffers():
     func = pool_pair(12, 12)
     sch, io, jo = tiled(func, 4, 4)
     sch.blockize(sch.get_loops("B")[-1])
-    with pytest.raises(ScheduleError, match="block B_o holds other blocks or matched buffers"):
+    with pytest.raises(ScheduleError, match="block B_o holds other blocks, matched buffers or pointers"):
         sch.rolling_buffer("B_o", 0)
     sch, io, jo = tiled(func, 4, 4)
     sch.blockize(sch.get_loops("C")[-1])
-    with pytest.raises(ScheduleError, match="block C_o holds other blocks or matched buffers"):
+    with pytest.raises(ScheduleError, match="block C_o holds other blocks, matched buffers or pointers"):
         sch.rolling_buffer("B", 0)
 
 

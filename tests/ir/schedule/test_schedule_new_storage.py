@@ -207,8 +207,8 @@ def mixed(s):
      "iterator v_i0 of block B is bound to i0, not to a loop of its own|holds more than block B"),
     (stencil, lambda s: (s.split(s.get_loops("C")[0], [None, 7]), s.transform_block_layout("C", lambda i: (i,))),
      "block C runs only where i_0 . 7 . i_1 < 40"),
-    (running_sum, lambda s: s.transform_block_layout("R", lambda i, j: (j, i)), "block R is neither complete nor a "
-     "reduction: it reads B, which it also writes"),
+    (running_sum, lambda s: s.transform_block_layout("R", lambda i, j: (j, i)), "block R is neither a complete "
+     "block nor a reduction block: it reads B, which it also writes"),
 ])
 def test_transform_block_layout_refuses(program, call, message):
     with pytest.raises(ScheduleError, match=message):

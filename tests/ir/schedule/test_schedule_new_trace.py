@@ -4,9 +4,11 @@ import json
 import pytest
 
 from ingot.ir import tir
+from ingot.ir.expr import FloatImm, IntImm
 from ingot.ir.module import IRModule
 from ingot.ir.node import structural_equal
-from ingot.ir.schedule import BlockRV, ExprRV, LoopRV, Schedule, ScheduleError, Trace
+from ingot.ir.schedule import (BlockRV, DepKind, ExprRV, Instruction, InstructionKind, LoopRV, Schedule,
+                               ScheduleError, ScheduleState, Trace)
 from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, replayed, running_sum,
                                schedule,
                                softmax, stencil)
@@ -40,6 +42,34 @@ def test_instructions_have_kinds_inputs_and_attributes():
     assert sample.attrs == [2, 11] and sch.trace.get_decision(sample) == tuple(map(sch.get, sample.outputs))
     assert sch.trace.get_decision(split) is None
     assert list(sch.trace.decisions) == [sample, insts[4]]
+
+
+def test_instructions_can_be_made():
+    func = matmul()
+    block, loops, parts = BlockRV(), [LoopRV(), LoopRV(), LoopRV()], [LoopRV(), LoopRV()]
+    trace = Trace([
+        Instruction(kind=InstructionKind.get("GetBlock"), inputs=[], attrs=["C", "main"], outputs=[block]),
+        Instruction(InstructionKind.get("GetLoops"), [block], [], loops),
+        Instruction(InstructionKind.get("Split"), [loops[0], None, 4], [True], parts),
+        Instruction(InstructionKind.get("Annotate"), [parts[0], "x\"y"], ["note"], []),
+        Instruction(InstructionKind.get("SampleCategorical"), [], [[IntImm("int32", 3)], [FloatImm("float32", 1)]],
+                    [ExprRV()])], {})
+    assert str(trace.insts[2]) == ("_, _ = sch.split(loop=_, factors=[None, 4], preserve_unit_iters=True, "
+                                   "disable_predication=False)")
+    assert trace.as_json() == [[
+        ["GetBlock", [], ["C", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
+        ["Split", ["l1", None, 4], [True, False], ["l4", "l5"]], ["Annotate", ["l4", '"x\\"y"'], ["note"], []],
+        ["SampleCategorical", [], [[3], [1]], ["v6"]]], []]
+    made, saved, sch = schedule(func), schedule(func), schedule(func)
+    trace.apply_to_schedule(made)
+    Trace.apply_json_to_schedule(trace.as_json(), saved)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.annotate(outer, "note", 'x"y')
+    assert structural_equal(made.func, sch.func) and structural_equal(saved.func, sch.func)
+    assert InstructionKind.get("RFactor") is InstructionKind.get("RFactor")
+    for kind, inputs, attrs in (("GetLoops", [], []), ("GetLoops", [block, block], []), ("Split", [block, 4], [])):
+        with pytest.raises(ValueError, match=kind):
+            Instruction(InstructionKind.get(kind), inputs, attrs, [])
 
 
 def test_a_decision_can_be_changed():
@@ -82,7 +112,8 @@ def test_append_and_pop():
     trace.append(inst)
     assert trace.insts == sch.trace.insts
     empty = Trace()
-    assert empty.pop() is None and str(empty) == "" and len(empty) == 0
+    assert (empty.pop() is None and str(empty).endswith("def apply_trace(sch: tir.Schedule) -> None:\n  pass")
+            and len(empty) == 0)
     empty.append(sch.trace.insts[0], decision=3)
     assert empty.get_decision(sch.trace.insts[0]) == 3
 
@@ -97,12 +128,14 @@ def test_json_is_data_and_survives_its_text():
         Trace.apply_json_to_schedule(form, new)
         assert structural_equal(new.func, sch.func) and new.trace.as_json() == saved
     short = sch.trace.as_json(remove_postproc=True)
-    assert [row[0] for row in short[0]][-1] == "reorder"
+    assert [row[0] for row in short[0]][-1] == "Reorder"
 
 
 @pytest.mark.parametrize("saved", [
-    "{", "3", [1, 2], [[["nothing", {}, []]], []], [[["split", {"loop": {"handle": "l7"}}, []]], []],
-    [[["get_block", {"name": "C"}, ["q1"]]], []], [[["annotate", {"ann_val": {"op": "^", "of": [1, 2]}}, []]], []]])
+    "{", "3", [1, 2], [[["Nothing", [], [], []]], []], [[["Split", ["l7", 4], [], []]], []],
+    [[["GetBlock", [], ["C"], ["q1"]]], []], [[["GetBlock", [], ["C", "main", 3], ["b1"]]], []],
+    [[["GetBlock", [], [7], ["b1"]]], []], [[["GetLoops", [], [], ["l1"]]], []],
+    [[["Annotate", [{"op": "^", "of": [1, 2]}, 1], ["key"], []]], []]])
 def test_nonsense_is_no_trace(saved):
     with pytest.raises(ValueError, match="not a saved trace"):
         Trace.from_json(saved)
@@ -240,6 +273,37 @@ def test_srefs_point_up():
         sch.state.get_sref(old)
 
 
+def test_a_state_follows_and_replaces():
+    sch = schedule(elementwise())
+    i, _ = sch.get_loops("C")
+    sref, block = sch.get_sref(i), sch.get_sref("C")
+    sch.parallel(i)
+    assert sch.get_sref(i).same_as(sref) and sref.stmt is sch.get(i) and sref.stmt.kind == "parallel"
+    sch.split(i, [None, 2])
+    assert sch.get_sref("C").same_as(block) and sref.stmt is None and sref.parent is None
+    with pytest.raises(ValueError, match="changes by its primitives alone"):
+        sch.state.replace(block, sch.get_sref("B").stmt)
+    state = ScheduleState(elementwise(), debug_mask="all")
+    first, second = state.mod["main"].body.block.body
+    old, srefs = state.mod, (state.get_sref(first), state.get_sref(second))
+    made = tir.Block(iter_vars=[], reads=[], writes=[], name_hint="new", body=second, init=None)
+    state.replace(srefs[1], tir.BlockRealize([], True, made))
+    assert state.mod["main"].body.block.body[1].block is made and old["main"].body.block.body[1] is second
+    assert srefs[1].parent is state.get_sref(made) and srefs[1].parent.seq_index == 1
+    state.replace(state.get_sref(made), made.replace(name_hint="other"), {made: state.mod["main"].body.block})
+    with pytest.raises(TypeError, match="a For cannot stand for a Block"):
+        state.replace(state.get_sref(state.mod["main"].body.block), first)
+
+
+def test_dependences_of_a_scope():
+    sch = schedule(softmax())
+    names = [sch.get_sref(b) for b in sch.get_child_blocks("root")]
+    scope = sch.state.get_block_scope(sch.get_sref("root"))
+    sources = [d.src for d in scope.get_deps_by_dst(names[-1])]
+    assert {s.stmt.name_hint for s in sources} == {"T_exp", "T_sum"}
+    assert all(d.kind is DepKind.RAW for n in names for d in scope.get_deps_by_src(n))
+
+
 @pytest.mark.parametrize("program, block, complete, reduction", [
     (matmul, "C", False, True), (elementwise, "B", True, False), (running_sum, "R", False, False),
     (lambda: softmax(), "T_sum", False, True)])
@@ -316,7 +380,7 @@ def test_a_tried_program_is_called_so():
 def test_levels():
     for level, text in (("fast", "unroll: the handle is of loop i, which an earlier primitive has removed; get the "
                          "loop again with get_loops"),
-                        ("none", 'unroll cannot be applied (error_render_level is "none")')):
+                        ("none", 'unroll cannot be applied (not rendered): error_render_level is "none"')):
         sch = Schedule(matmul(), error_render_level=level)
         i = sch.get_loops("C")[0]
         sch.split(i, [None, 2])
@@ -332,4 +396,4 @@ def test_show(capsys):
     out = capsys.readouterr().out
     assert "@T.prim_func" in out and 'sch.get_block(name="C", func_name="main")' in out
     sch.trace.show()
-    assert capsys.readouterr().out.startswith("b0 = sch.get_block(")
+    assert capsys.readouterr().out.startswith("# from tvm import tir\ndef apply_trace(")

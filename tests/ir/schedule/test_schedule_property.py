@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ingot.ir import tir
 from ingot.ir.node import Mutator, collect
+from ingot.ir.schedule.blocks import uses
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.schedule.registry import PRIMITIVES
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -36,7 +37,8 @@ CHOICES = ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectoriz
            "transform_layout", "reindex", "reorder_block_iter_var", "sample_perfect_tile", "sample_compute_location",
            "decompose_padding", "decompose_border", "cache_inplace", "pad_einsum", "rolling_buffer", "roll", "roll",
            "storage_align", "transform_block_layout", "tensorize", "annotate", "unannotate", "sample_categorical",
-           "copy", "read_at", "write_at", "tile_contraction"]
+           "copy", "read_at", "write_at", "tile_contraction", "loop_partition", "merge", "reindex_cache_read",
+           "reindex_cache_write"]
 
 
 FACTORS = (0.5, 2.0, -1.0)  # of the scaling stages of random_program
@@ -100,6 +102,33 @@ class Walk:
         loops = self.sch.get_loops(self.block())
         start = self.rng.randrange(max(len(loops) - 1, 1))
         self.sch.fuse(*loops[start:start + self.rng.choice([2, 3])])
+
+    def do_loop_partition(self):
+        if len(self.names()) < 8:
+            self.sch.loop_partition(self.loop(), self.rng.choice([[1], [2, None], [None, 1], [1, 2]]))
+
+    def do_merge(self):
+        top = self.names()
+        start = self.rng.randrange(len(top))
+        nests = [self.sch.get_loops(name) for name in top[start:start + 2]]
+        depth = self.rng.choice([0, 0, 1])
+        self.sch.merge(*(loops[min(depth, len(loops) - 1)] for loops in nests if loops))
+
+    def do_reindex_cache_read(self):
+        self.reindexed(self.sch.reindex_cache_read, "reads")
+
+    def do_reindex_cache_write(self):
+        self.reindexed(self.sch.reindex_cache_write, "writes")
+
+    def reindexed(self, primitive, side):
+        """Through a copy laid out by the iterators that an index uses, in another order."""
+        block = self.block()
+        stated = self.sch.get(block)
+        if len(self.names()) < 8 and getattr(stated, side):
+            region = getattr(stated, side)[0].region
+            used = [n for n, iv in enumerate(stated.iter_vars) if uses(tuple(r.min for r in region), {iv.var})]
+            self.rng.shuffle(used)
+            primitive(block, 0, "local", lambda *iters: [iters[n] for n in used])
 
     def do_reorder(self):
         loops = self.sch.get_loops(self.block())
@@ -171,7 +200,7 @@ class Walk:
                                      lambda i, j: (i * 64 + j,)])
         block = self.block()
         if self.sch.get(block).writes[0].buffer not in self.sch.func.buffers:  # else the caller's arrays would change
-            self.sch.transform_layout(block, ("write", 0), index_map, self.rng.choice([None, 3]))
+            self.sch.transform_layout(block, ("write", 0), index_map, self.rng.choice([None, 3.0]))
 
     def do_reindex(self):
         if len(self.names()) < 8:
@@ -323,7 +352,9 @@ def bound(sch):
 
 def test_every_primitive_is_drawn():
     asks = {name for name, row in PRIMITIVES.items() if row.is_pure}
-    apart = {"enter_postproc", "separate_statements", "lift_loops"}  # the last two in tests/gpu/test_gpu_rules.py
+    apart = {"enter_postproc", "unsafe_set_dtype", "annotate_buffer_access", "unsafe_hide_buffer_access",
+             "cache_index", "set_axis_separator",  # in rows of test_primitive_cache.py and test_primitive_layout.py
+             "separate_statements", "lift_loops"}  # the last two in tests/gpu/test_gpu_rules.py
     assert set(PRIMITIVES) - asks - apart <= set(CHOICES)
 
 

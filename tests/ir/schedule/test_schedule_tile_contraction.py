@@ -44,7 +44,8 @@ def convolution(groups=1):
     c, y, z = (te.reduce_axis((0, n), name) for n, name in ((4 // groups, "c"), (3, "ky"), (2, "kx")))
     share = 6 // groups
     out = te.compute((2, 6, 4, 4), lambda n, o, i, j: te.sum(
-        x[n, o // share * (4 // groups) + c if groups > 1 else c, i + y, j + z] * w[o, c, y, z], (c, y, z)), name="conv")
+        x[n, o // share * (4 // groups) + c if groups > 1 else c, i + y, j + z] * w[o, c, y, z],
+        (c, y, z)), name="conv")
     return te.create_prim_func([x, w, te.compute(out.shape, lambda *i: out[i] * 2.0, name="twice")])
 
 

@@ -43,7 +43,9 @@ def test_trace_prints_as_python_and_replays():
     copy = sch.cache_read(c, 0, "local")
     row, _ = sch.get_loops(copy)
     only, = sch.get_child_blocks(row)
-    assert str(sch.trace).splitlines() == [
+    assert str(sch.trace).splitlines()[:2] == ["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
+    assert str(sch.trace).splitlines()[2:] == ["  " + line for line in sch.trace.as_python()]
+    assert sch.trace.as_python() == [
         'b0 = sch.get_block(name="C", func_name="main")',
         "l1, l2, l3 = sch.get_loops(block=b0)",
         "l4, l5 = sch.split(loop=l2, factors=[None, 16], preserve_unit_iters=True, disable_predication=False)",
@@ -58,7 +60,7 @@ def test_trace_prints_as_python_and_replays():
     handles = sch.trace.apply(other)
     assert structural_equal(other.func, sch.func) and str(other.trace) == str(sch.trace)
     assert other.get(handles[only]).name_hint == "A_local"
-    exec(str(sch.trace), {"sch": text})
+    exec("\n".join(sch.trace.as_python()), {"sch": text})
     assert structural_equal(text.func, sch.func)
 
 
@@ -66,13 +68,17 @@ def test_a_trace_of_another_program_is_refused_where_it_fails():
     sch = Schedule(matmul())
     sch.parallel(sch.get_loops("C")[1])
     other = Schedule(softmax(), error_render_level="fast")
-    with pytest.raises(ScheduleError, match="has no block 'C'; it has root, T_max, T_exp, T_sum, Y"):
+    with pytest.raises(ScheduleError, match="Cannot find a block with the specified name, 'C'; function main has root"):
         sch.trace.apply(other)
 
 
 def test_modules_and_work_on():
     sch = Schedule(IRModule({"first": matmul(), "second": elementwise()}))
-    assert sch.func_working_on == "first" and Schedule(IRModule({})).func_working_on is None
+    assert sch.func_working_on is None
+    with pytest.raises(ValueError, match="does not know which function to be working on; .* one of first, second"):
+        sch.get_block("C")
+    sch.enter_postproc()
+    sch.work_on("first")
     sch.parallel(sch.get_loops(sch.get_block("C"))[0])
     sch.work_on("second")
     assert sch.func_working_on == "second"
@@ -96,7 +102,8 @@ def test_modules_and_work_on():
     (lambda s: s.cache_read("C", 0, None), "argument 'storage_scope': must be a string, not None"),
     (lambda s: s.cache_read("C", 1.5, "local"), "'read_buffer_index': must be a position in the block's signature"),
     (lambda s: s.annotate(s.get_block("C"), "k", object()), "argument 'ann_val': must be a string, number"),
-    (lambda s: s.get_block("D"), "get_block: argument 'name': function main has no block 'D'; it has root, C"),
+    (lambda s: s.get_block("D"),
+     "get_block: Cannot find a block with the specified name, 'D'; function main has root, C"),
     (lambda s: s.apply("tile", {}), "tile: there is no such primitive; known: "),
 ])
 def test_arguments_are_checked(call, message):
@@ -104,6 +111,17 @@ def test_arguments_are_checked(call, message):
     with pytest.raises(ScheduleError) as caught:
         call(sch)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("level, message", [
+    ("detail", "get_block: argument 'name': Cannot find a block with the name: D; function main has root, C"),
+    ("fast", "get_block: Cannot find a block with the specified name, 'D'; function main has root, C"),
+    ("none", "get_block cannot be applied (not rendered): error_render_level is \"none\""),
+])
+def test_what_an_error_says_by_level(level, message):
+    with pytest.raises(ScheduleError) as caught:
+        Schedule(matmul(), error_render_level=level).get_block("D")
+    assert caught.value.args == (message,) and str(caught.value).split("\n")[0] == message
 
 
 def test_python_argument_errors_stay_python():

@@ -1,11 +1,13 @@
 """te.extern, te.scan and the ir_builder: statements as tensors, and recurrences."""
 import numpy as np
 import pytest
+from interp import run
 from te_check import (COLUMNS, ROWS, STATE, X, XS, block, block_names, check, halves, halves_reference, loops_of,
                       running_sum)
 
 from ingot import te, tir
 from ingot.ir.schedule import ScheduleError
+from ingot.script import tir as T
 from ingot.tir import ir_builder
 
 
@@ -15,6 +17,35 @@ def test_extern_of_several_outputs():
     text = func.script()
     assert "T.reads(X[0:6, 0:7])" in text and "T.writes(halves_v0[0:6, 0:7], halves_v1[0:6])" in text
     assert "T.unroll(7)" in text and "start: T.int32 = " in text
+
+
+@T.prim_func
+def count_up(C: T.Buffer((2,), "float32"), A: T.Buffer((6, 7), "float32"), B: T.Buffer((6, 7), "float32")):
+    D = T.alloc_buffer((1,), "float32")
+    for i, j in T.grid(6, 7):
+        with T.block("up"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[0] = A[vi, vj] + C[0]
+            A[vi, vj] = D[0] * T.float32(2)
+            B[vi, vj] = D[0] + C[1]
+
+
+def test_extern_primfunc_changes_an_input():
+    a, c = te.placeholder((6, 7), name="a"), te.placeholder((2,), name="c")
+    b = te.extern_primfunc([c, a], count_up, name="up")
+    out = te.compute((6, 7), lambda i, j: b[i, j] * 2.0, name="out")
+    func = te.create_prim_func([c, a, out])
+    inputs = np.float32([1, 10]), np.arange(42, dtype=np.float32).reshape(6, 7), np.zeros((6, 7), np.float32)
+    values = [v.copy() for v in inputs]
+    run(func, *values)
+    assert np.array_equal(values[1], (inputs[1] + 1) * 2) and np.array_equal(values[2], (inputs[1] + 11) * 2)
+    both = te.compute((6, 7), lambda i, j: b[i, j] + a[i, j], name="both")
+    with pytest.raises(ValueError, match="extern up changes its input a, which both reads, too: give it a copy"):
+        te.create_prim_func([c, a, both])
+    for tensors, message in (([a, c], "it reads float32 of .2., float32 of .6, 7., the tensors are float32 of .6, 7."),
+                             ([a], "it reads float32")):
+        with pytest.raises(ValueError, match=message):
+            te.extern_primfunc(tensors, count_up)
 
 
 def test_extern_between_computes():
