@@ -49,8 +49,8 @@ def _check_file(array):
 
 
 def groups_of(sizes, count):
-    """Ranges of numbers of arrays with these sizes, in order: `count` groups of about as many bytes, fewer where there are
-    fewer arrays."""
+    """Ranges of numbers of arrays with these sizes, in order: `count` groups of about as many bytes, fewer where there
+    are fewer arrays."""
     total, ends, done = sum(sizes), [], 0
     for n, size in enumerate(sizes, 1):
         done += size

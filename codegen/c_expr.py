@@ -10,19 +10,18 @@ undefined. Loop variables and dimensions, and sums in an index, which lie inside
 from __future__ import annotations
 
 from ..ir.dtype import DataType
-from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
+from ..ir.expr import (Add, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
                        is_const_int)
 from ..ir.node import collect
-from ..ir.tir.intrinsics import ALL_INTRINSICS, DOTS, LOOKUPS, NARROW, VECTOR_CALLS
+from ..ir.tir.intrinsics import ALL_INTRINSICS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
+from .c_vectors import VECTOR_REDUCTIONS, EmitError, Vectors, choice
 from .dialect import C
 from .micro_kernels import micro_kernel
 from .packed_names import packed_symbol
-
-# Precedence, loosest first.
-COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
-    POSTFIX = range(14)
+from .precedence import (ADDITIVE, AND, BITAND, BITOR, BITXOR, COMMA, CONDITIONAL, EQUALITY, MULTIPLICATIVE, OR,
+                         POSTFIX, RELATIONAL, SHIFT, UNARY)
 
 PRECEDENCE_OF = {"sum": ADDITIVE, "product": MULTIPLICATIVE, "": POSTFIX}  # of numbers that Strides spells
 
@@ -49,28 +48,14 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
 WRAPPING = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 DIVISIONS = {"Div": "div", "Mod": "mod"}
 UNSIGNED = (*DIVISIONS.values(), *SHIFTS)  # the functions that there are of uint32 and uint64, too
+# What headers need others for.
+_WITH = {"half vectors": ("vectors", "integer vectors", "half", "helpers"), "half arithmetic": ("half", "helpers")}
 # What holds the integers of a float that is cast to a type.
 CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 16)}, "int32": "int32",
                 "uint32": "int64", "int64": "int64", "uint64": "uint64"}
 
-VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
-VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
-VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held", *NARROW.values(), "zip_words", "zip_pairs",
-                "nearest_f32", *(f"{name}_lane" for name in DOTS),
-                *(name.replace("dot", "matrix_dot") for name in DOTS))
-VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
-LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes vectors of, and T_store_... of them
-# a < b ? x : y and its like: (function, operands swapped, results swapped)
-VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
-                  "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
 
-
-class EmitError(ValueError):
-    """A node that C text cannot express; the message names the pass that should have removed it."""
-
-
-class CExpr:
+class CExpr(Vectors):
     """Prints expressions of one function. `names` maps Vars and Buffers (by identity) to C names; `used` collects the
     headers that the text needs ("math.h", "ingot_math.h", "simd.h"); `data` are the Vars whose values come from tensors
     and may be any; `strides`, a Strides, gives numbers in indices their names."""
@@ -83,6 +68,10 @@ class CExpr:
         """Notes the header, if any, that what the text uses is in; dtype: that of vectors."""
         if what == "vectors" and dtype is not None and dtype.is_int:
             self.use("integer vectors")
+        if what == "vectors" and dtype is not None and dtype.element == "float16":
+            self.use("half arithmetic")
+        for other in _WITH.get(what, ()):
+            self.use(other)
         if what in self.dialect.headers:
             self.used.add(self.dialect.headers[what])
 
@@ -292,27 +281,6 @@ class CExpr:
         name = self.names[buffer]
         return name if is_scalar(buffer) else f"{name}[{self.index(index, buffer)}]"
 
-    def vector_access(self, verb, buffer, index, *value, widened=None):
-        """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp; widened: the dtype that a
-        load of integers converts to."""
-        dtype = buffer.dtype.with_lanes(index.lanes)
-        narrow = LOADED.get(str(buffer.dtype), "") if verb == "store" or widened else ""
-        dtype = widened or (DataType("int32").with_lanes(index.lanes) if narrow else dtype)
-        self.use("vectors", dtype)
-        value = [v.value if narrow and isinstance(v, Cast) else v for v in value]  # the store converts
-        function = f"{self.dialect.vector(dtype)}_{verb}{narrow and f'_{narrow}'}"
-        arguments = [f"&{self.place(buffer, index.base)}"]
-        if index.count is not None:
-            if not is_const_int(index.stride, 1):
-                raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: "
-                                "there are no parts of strided vectors")
-            function += "_n"
-            arguments.append(self.converted(index.count))
-        elif not is_const_int(index.stride, 1):
-            function += "_strided"
-            arguments.append(self.index(index.stride, buffer))
-        return f"{function}({', '.join([*arguments, *map(self.text, value)])})"
-
     # ------------------------------------------------------------ functions
 
     def _Min(self, e):
@@ -322,7 +290,7 @@ class CExpr:
         return self._chosen("max", e)
 
     def _chosen(self, name, e):
-        name, e = _choice(name, e)
+        name, e = choice(name, e)
         return self._helper(name, e.dtype, e.a, e.b)
 
     def _packed(self, name, args):
@@ -370,11 +338,12 @@ class CExpr:
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
-        if name == "load_word":
-            return f"{self.helper('load_word')}(&{self.text(e.args[0], UNARY)})", POSTFIX
+        if name in ("load_word", "load_pair"):
+            return f"{self.helper(name)}(&{self.text(e.args[0], UNARY)})", POSTFIX
         if name.startswith("dot_row_"):
             *rows, total = e.args
-            return f"{self.helper(name)}({', '.join(f'&{self.text(r, UNARY)}' for r in rows)}, {self.text(total)})", POSTFIX
+            return (f"{self.helper(name)}({', '.join(f'&{self.text(r, UNARY)}' for r in rows)}, {self.text(total)})",
+                    POSTFIX)
         if name in ("call_extern", "call_pure_extern"):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
@@ -479,52 +448,6 @@ class CExpr:
             return spelling.format(self._positive(args[0], UNARY)), MULTIPLICATIVE
         return f"{spelling}({', '.join(map(self.converted, args))})", POSTFIX
 
-    # ------------------------------------------------------------ vectors
-
-    def _vector(self, e, kind):
-        prefix = self.dialect.vector(e.dtype)
-        self.use("vectors", e.dtype)
-        if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
-            return self._conditional(*e.args)
-        if isinstance(e, Call) and e.op.removeprefix("tir.") in LOOKUPS.values():
-            table, places = e.args
-            at = self.place(table.buffer, table.indices[0])
-            return f"{prefix}_{e.op.removeprefix('tir.')}(&{at}, {self.text(places)})", POSTFIX
-        if isinstance(e, Call) and e.op == "tir.load_words":
-            first = e.args[0]
-            return f"{prefix}_load_words(&{self.place(first.buffer, first.indices[0].base)})", POSTFIX
-        if isinstance(e, Call) and e.op == "tir.load_bytes":
-            return f"{prefix}_load_bytes(&{self.text(e.args[0], UNARY)})", POSTFIX
-        if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
-            return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
-        if isinstance(e, Cast) and e.value.dtype.element in ("float32", "int32"):
-            short = self.dialect.vector(e.value.dtype).partition("x")[0]
-            return f"{prefix}_from_{short}({self.text(e.value)})", POSTFIX
-        if isinstance(e, Cast) and isinstance(e.value, BufferLoad):
-            return self.vector_access("load", e.value.buffer, e.value.indices[0], widened=e.dtype), POSTFIX
-        if isinstance(e, Broadcast):
-            name, args = "set1", (e.value,)
-        elif kind in VECTOR_CHOOSES:
-            name, e = _choice(VECTOR_CHOOSES[kind], e)
-            args = e.a, e.b
-        elif kind in VECTOR_OPERATORS:
-            name, args = VECTOR_OPERATORS[kind], (e.a, e.b)
-        elif isinstance(e, Select) and type(e.condition).__name__ in VECTOR_CHOICES:
-            name, args = self._vector_choice(e)
-        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_FUNCTIONS:
-            name, args = e.op.removeprefix("tir."), e.args
-        else:
-            what = e.op if isinstance(e, Call) else kind
-            raise EmitError(f"{self.dialect.headers.get('vectors', self.dialect.name)} has no {what}; VectorizeLoop "
-                            "should have kept the loop scalar")
-        return f"{prefix}_{name}({', '.join(map(self.text, args))})", POSTFIX
-
-    @staticmethod
-    def _vector_choice(e):
-        name, swap_operands, swap_results = VECTOR_CHOICES[type(e.condition).__name__]
-        operands, results = (e.condition.a, e.condition.b), (e.true_value, e.false_value)
-        return "select_" + name, (*operands[::-1 if swap_operands else 1], *results[::-1 if swap_results else 1])
-
 
 def _bits(e):
     """How many bits, with that of the sign, hold any value of an integer expression."""
@@ -537,20 +460,6 @@ def _bits(e):
     if isinstance(e, Cast) and e.value.dtype.is_int and e.dtype.code == "int":
         return min(e.dtype.bits, _bits(e.value))
     return 1 if e.dtype.is_bool else e.dtype.bits + (e.dtype.code == "uint")
-
-
-def _choice(name, e):
-    """("min", e) or ("max", e) of integers or where one of the operands, which becomes the first, is a number: one
-    instruction then passes on a NaN. Else ("minimum", e) or ("maximum", e)."""
-    if not e.dtype.is_float or _is_number(e.a):
-        return name, e
-    return (name, e.replace(a=e.b, b=e.a)) if _is_number(e.b) else (name + "imum", e)
-
-
-def _is_number(e):
-    """Whether an expression is a constant other than NaN."""
-    e = e.value if isinstance(e, Broadcast) else e
-    return isinstance(e, FloatImm) and e.value == e.value
 
 
 def _is_field(e):

@@ -241,7 +241,8 @@ class ProgramPrinter:
                 return f"(void *)({start} + {self.dim_text(self.p.plan.offset(o.index) + offset, ADDITIVE)})"
             text = self.dim_text(offset, ADDITIVE)
             text = text if isinstance(offset, IntImm) else f"(size_t)({text})"
-            return f"{f'IN_{memory.upper()}' if memory else 'TENSOR'}({self.buffers[o.index]}{'' if is_const_int(o.offset, 0) else ' + ' + text})"
+            return (f"{f'IN_{memory.upper()}' if memory else 'TENSOR'}({self.buffers[o.index]}"
+                    f"{'' if is_const_int(o.offset, 0) else ' + ' + text})")
         name = self.buffers[o.index] if o.kind == "arena" else o.name
         return name if is_const_int(o.offset, 0) else f"{name} + {self.dim_text(o.offset, ADDITIVE)}"
 

@@ -23,6 +23,7 @@ from ..ir.schedule.tensor_intrin import TensorIntrin
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
+from ..ir.tir.halves import HALF, in_halves
 from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import PassContext, Sequential
@@ -31,7 +32,8 @@ from ..ir.transform.packed_calls import PACKED
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.in_operators import in_operators, require_known
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
-from ..ir.transform.walk import statements
+from ..ir.transform.stream_rows import Streaming
+from ..ir.transform.walk import turns
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dispatch import DispatchedModel, prefix_of
@@ -39,7 +41,6 @@ from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .external import externals_of, require_generated
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
-from .limits import within_limits
 from .memories import check_memories
 from .overwriting import ask
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -50,10 +51,12 @@ from .regions import form_regions
 from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
+from .within_limits import within_limits
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
+ARITHMETICS = (None, "fp16")  # what products, and what follows them, are computed by
 REQUANTIZE = ("float", "fixed")  # how sums of integers are scaled to bytes
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
@@ -79,20 +82,22 @@ class Options:
     ram_limit: int | None = None  # bytes, see limits.py
     flash_limit: int | None = None
     without: tuple = ()  # what a network is compiled without to keep limits, see graph_passes
+    streaming: Streaming | None = None  # what of it is computed in bands of rows, to keep limits
     weight_groups: int = 1  # objects that weights are divided among, so that a linker script can place each
     memories: tuple = ()  # (name, bytes) of those that the arena is spread over, see memories.py
+    arithmetic: str | None = None  # "fp16": float16 is computed in float16, sums among it
 
     @staticmethod
     def check(target="host", opt_level=2, threads=None, weights=None, name=None, exact=False, algorithms=None,
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
               requantize="float", ram_limit=None, flash_limit=None, memory=None,
-              weight_groups=1):
+              weight_groups=1, arithmetic=None):
         target = Target.get(target)
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
-                                   ("requantize", requantize, REQUANTIZE),
+                                   ("requantize", requantize, REQUANTIZE), ("arithmetic", arithmetic, ARITHMETICS),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
@@ -101,6 +106,9 @@ class Options:
                 raise ValueError(f"{what} must be a number of bytes, at least 1, not {value!r}")
         if target.launch is not None and (ram_limit or flash_limit):
             raise ValueError(f"ram_limit and flash_limit are of programs on CPUs, not of {target}: leave them out")
+        if arithmetic == "fp16" and not target.half_vectors:
+            raise ValueError(f"{target} does not compute in vectors of float16: leave out arithmetic (--arithmetic), "
+                             "or give a target that does, such as aarch64-fp16")
         memories = check_memories(memory)
         if memories and threads != "none":
             raise ValueError('several memories are for programs of one thread: give threads="none" (--threads none)')
@@ -110,7 +118,8 @@ class Options:
             raise ValueError(f"weights that lie in {weight_groups} groups are embedded in a program on a CPU: give "
                              'weights="array" or "incbin" (--weights array), or leave out weight_groups')
         if weights == "stream" and (threads != "none" or target.kind != "c"):
-            raise ValueError('weights="stream" is for programs of one thread on CPUs: give threads="none" (--threads none)')
+            raise ValueError('weights="stream" is for programs of one thread on CPUs: give threads="none" '
+                             '(--threads none)')
         algorithms = {} if algorithms is None else algorithms
         accuracy = _accuracy(accuracy, exact)
         check_algorithms(algorithms, accuracy)
@@ -124,7 +133,7 @@ class Options:
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit, dtype, requantize,
-                       ram_limit, flash_limit, (), weight_groups, memories)
+                       ram_limit, flash_limit, (), None, weight_groups, memories, arithmetic)
 
     @property
     def overwrites(self):
@@ -135,7 +144,8 @@ class Options:
     @cached_property
     def machine(self):
         """The target as passes and rules see it: without threads that share loops where none are asked for."""
-        return self.target if self.threads == "openmp" else self.target.alone()
+        target = self.target.derive(self.target.name, isa=(self.arithmetic,)) if self.arithmetic else self.target
+        return target if self.threads == "openmp" else target.alone()
 
 
 def _accuracy(accuracy, exact):
@@ -180,10 +190,14 @@ def _prim_funcs(mod):
     return {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
 
 
-def optimize(mod, options):
-    """The graph passes of this optimization level."""
+def optimize(mod, options, until=None):
+    """The graph passes of this optimization level; those before the pass `until` alone."""
+    if options.dtype != HALF and not any(getattr(b.var.struct_info, "dtype", None) == HALF for b in all_bindings(mod)):
+        options = replace(options, arithmetic=None)  # layouts are for what is computed in
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms), options.dtype,
-                          options.requantize, options.without)
+                          options.requantize, options.without, options.streaming)
+    if until:
+        passes = passes[:[p.name for p in passes].index(until)]
     return with_bodies(require_known(in_operators(require_generated(mod))), Sequential(passes, name="Optimize"))
 
 
@@ -207,6 +221,9 @@ def lower(mod, options, cache=None):
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
+    if options.machine.halves:
+        halves = {n: in_halves(f) for n, f in _prim_funcs(stages.tir).items()}
+        stages.tir = stages.tir.with_functions({**stages.tir.functions, **halves})
     if options.target.launch is not None:
         stages.tir = RELAX["StateAlignments"]()(stages.tir)
     if options.overwrites:
@@ -243,21 +260,36 @@ def _pointers(main):
 
 
 def compile_module(mod, options, source_hash=None):
-    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, LimitError where limits
-    of RAM or flash cannot be kept, InternalError for a failure that is none of the model's."""
+    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, LimitError where
+    limits of RAM or flash cannot be kept, InternalError for a failure that is none of the model's."""
     cache = KernelCache.default()
 
     def compile_(options):
         stages = lower(mod, options, cache)
-        return stages, assemble(stages.lowered, mod, options, source_hash, stages.printed)
+        model = assemble(stages.lowered, mod, options, source_hash, stages.printed)
+        _store(cache, stages, model)
+        return stages, model
 
-    stages, model = within_limits(options, compile_)
+    _, model = within_limits(options, compile_, lambda options: optimize(mod, options, until="FuseOps"))
+    cache.trim()
+    return model
+
+
+def _store(cache, stages, model):
+    """Keep the kernels of a network that the cache does not have: other options may need them at once."""
     for n, key in stages.keys.items():
         if n not in stages.printed:
             entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.waits.get(n))
             cache.store(key, entry)
-    cache.trim()
-    return model
+
+
+# Why a folder for several targets has none of these.
+_MEMORIES = ("memory: where tensors lie in several memories differs from target to target, and a program that chooses "
+             "a target when it runs gives all of them one arena")
+_STREAM = ('weights="stream": in which order weights are read, and how many bytes are there at a time, differs from '
+           "target to target, and a folder for several has one file of weights for all")
+_GROUPS = ("weight_groups: which layer has which weights differs from target to target, and a folder for several has "
+           "one file of weights, in which equal ones lie once, for all")
 
 
 def compile_for_each(mod, options, source_hash=None):
@@ -265,9 +297,11 @@ def compile_for_each(mod, options, source_hash=None):
     name = _prefix(mod, options[0])
     if externals_of(mod):
         raise ValueError("what external generators wrote is in a folder once: compile for one target")
-    if options[0].memories or options[0].weights == "stream" or options[0].weight_groups > 1:
-        raise ValueError("several memories, weights=\"stream\" and weight_groups are of one target: "
-                         "compile for each of them alone")
+    for asked, reason in ((options[0].memories, _MEMORIES), (options[0].weights == "stream", _STREAM),
+                          (options[0].weight_groups > 1, _GROUPS)):
+        if asked:
+            names = " and ".join(o.target.name for o in options)
+            raise ValueError(f"{reason}: name one target, or compile for {names} one by one")
     each = [replace(o, name=prefix_of(name, o.target)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
@@ -373,7 +407,7 @@ def _dim_at(dim, known):
 def _expected(mod, inputs, descs, sizes):
     """The outputs of a reference evaluation; none of a network that calls C functions, which only C can run, or loop
     programs that would be interpreted for minutes."""
-    if sum(_turns(mod[b.value.attrs["gv"]].body) for b in all_bindings(mod)
+    if sum(turns(mod[b.value.attrs["gv"]].body, SIZES[0]) for b in all_bindings(mod)
            if getattr(b.value, "op", None) == "call_tir") > MOST_INTERPRETED:
         return ()
     try:
@@ -393,13 +427,6 @@ def _calls_others(mod):
     return any(getattr(b.value, "op", "") in PACKED for b in all_bindings(mod)) or any(
         call.op in ("tir.call_extern", "tir.tvm_call_packed") for f in mod.functions.values() if isinstance(f, PrimFunc)
         for call in collect(f.body, Call))
-
-
-def _turns(stmt):
-    """About how often the innermost statements of a loop program run."""
-    extent = getattr(stmt, "extent", None)
-    times = extent.value if isinstance(extent, IntImm) else SIZES[0] if extent is not None else 1
-    return times * max(sum(_turns(s) for s in statements(stmt)), 1)
 
 
 def _hash(mod):

@@ -5,11 +5,12 @@ from itertools import groupby
 
 from ..ir.expr import Var
 from ..ir.relax.accuracy import growth_of_sums
-from ..ir.relax.arithmetic import FMA
+from ..ir.relax.arithmetic import FMA, FP16
 from ..ir.schedule.errors import ScheduleError
 from ..ir.schedule.handles import LoopRV
 from ..ir.schedule.plan import ATTRIBUTE
 from ..ir.schedule.words import in_words
+from ..ir.tir.halves import computed_in_halves
 from ..ir.transform.name_loops import loop_names
 
 MADE_UP_SUFFIX = ("_update", "_init")  # what primitives add to the names of blocks
@@ -24,7 +25,8 @@ def summary(func):
 def error_bounds(func):
     """The bounds of a function's errors, in words: of each arithmetic, and of sums of products by FMAs."""
     terms = func.attrs.get("sums")
-    fma = [f"{FMA.name}: each sum of {terms} terms within {growth_of_sums(terms):.4g} u |x| |w|"] if terms else []
+    name, unit = (FP16.name, "2^-11") if computed_in_halves(func) else (FMA.name, "u")
+    fma = [f"{name}: each sum of {terms} terms within {growth_of_sums(terms):.4g} {unit} |x| |w|"] if terms else []
     return (*func.attrs.get("bounds", ()), *fma)
 
 
@@ -46,8 +48,8 @@ class _Names:
         self.sch, self.renamed = sch, loop_names(sch.func)
         self.short = {}  # long names of fused loops, which kernels for devices call by other ones: what stands for them
         for step in sch.trace if any(step.name == "bind" for step in sch.trace) else ():
-            if step.name == "fuse" and len(step.inputs) > MOST_NAMED:
-                first, last = (self.of(self._var(h)) for h in (step.inputs[0], step.inputs[-1]))
+            if step.name == "fuse" and len(step.handles) > MOST_NAMED:
+                first, last = (self.of(self._var(h)) for h in (step.handles[0], step.handles[-1]))
                 self.short[self._var(step.outputs[0]).name] = f"{first}...{last}"
         for step in reversed(list(sch.trace)):  # those that are no more: after what became of them
             if step.name in ("split", "fuse"):
@@ -55,7 +57,7 @@ class _Names:
 
     def _name_from(self, step):
         before, after = (dict.fromkeys(v for h in handles if (v := self._var(h)) is not None)
-                         for handles in (step.inputs, step.outputs))
+                         for handles in (step.handles, step.outputs))
         new = {self.of(v).rpartition("_")[0] or self.of(v) for v in after if v in self.renamed}
         if len(before) == len(new) == 1:
             self.renamed.setdefault(next(iter(before)), new.pop())
@@ -107,7 +109,7 @@ def _joined(steps):
 
 def _step(step, names):
     """(primitive, names of the loops and blocks that it is about, its other arguments as texts)."""
-    where = [text for handle in step.inputs if (text := names.text(handle))]
+    where = [text for handle in step.handles if (text := names.text(handle))]
     values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
     values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
                if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir.tir.intrinsics import ALL_INTRINSICS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, ALL_ROUNDS
 from .c_types import C_TYPES, NUMBERS, UnsupportedType, c_type
 from .team import TEMPLATES
 
@@ -98,10 +98,12 @@ def spelled(kind, dtype):
 # What targets of kind "c" compile: C99, with the runtime of runtime_c/ and OpenMP's threads.
 C = Dialect(
     name="C", types=C_TYPES, numbers=NUMBERS, bits=FLOAT_BITS, index="ingot_index",
-    vectors={f"{d}x{n}": f"{short}x{n}" for d, short in (("float32", "f32"), ("int32", "i32")) for n in (4, 8, 16)},
-    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32", "int8", "uint8")},
+    vectors={f"{d}x{n}": f"{short}x{n}" for d, short in (("float32", "f32"), ("int32", "i32")) for n in (4, 8, 16)}
+    | {"float16x8": "f16x8"},
+    math={dtype: spelled("c", dtype) for dtype in ("float32", "float64", "int32", *ALL_ROUNDS)},
     runtime="ingot_", headers={"vectors": "simd.h", "integer vectors": "simd_integer.h", "helpers": "ingot_math.h",
-                               "libm": "math.h", "half": "ingot_half.h", "team": "ingot_team.h",
+                               "libm": "math.h", "half": "ingot_half.h", "half vectors": "simd_half.h",
+                               "half arithmetic": "simd_f16.h", "team": "ingot_team.h",
                                "packed": "ingot_module.h"},
     inline="INGOT_INLINE ", failure=("const char *", 'return "{message}";', "return NULL;"),
     restrict="INGOT_RESTRICT ", aligned="INGOT_ALIGNED(64) ", unroll="INGOT_UNROLL({count})",

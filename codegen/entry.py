@@ -221,12 +221,17 @@ class _Builder:
             return row
         flat = self.flat[id(x)]
         wide = any(s.dtype == "int64" for s in flat.shape)
-        shape = [str(s) if isinstance(s, IntImm) else "INGOT_DIM64" if s.dtype == "int64" else "INGOT_DIM32"
+        shape = [_text(s) if isinstance(s, IntImm) else "INGOT_DIM64" if s.dtype == "int64" else "INGOT_DIM32"
                  for s in x.shape]
         align = dtype.bytes if x.data_alignment in (DEFAULT_ALIGNMENT, -1, 0) else max(x.data_alignment, dtype.bytes)
-        return {**row, "ndim": len(x.shape), "shape": tuple(shape), "dims": tuple(map(str, x.shape)),
-                "strides": tuple(map(str, x.strides)), "align": align,
+        return {**row, "ndim": len(x.shape), "shape": tuple(shape), "dims": tuple(map(_text, x.shape)),
+                "strides": tuple(map(_text, x.strides)), "align": align,
                 "is_output": int(flat in self.outputs), "is_wide": int(wide)}
+
+
+def _text(dim):
+    """A dimension as text, a number of any width as its digits."""
+    return str(dim.value) if isinstance(dim, IntImm) else str(dim)
 
 
 def description(params):

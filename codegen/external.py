@@ -22,19 +22,26 @@ ATTR = "external_mods"  # of a module: what has been generated for it
 class External:
     """The C of a group. source: a definition of `void SYMBOL(const ingot_arg *args, int32_t n_args)`, which reads the
     arguments in order and writes the results behind them, and what else it needs; it is C99, and compiles without
-    warnings. headers: what it includes beside ingot_module.h, "cblas.h"; libraries: what it is linked with, "openblas".
+    warnings. others: further symbols that it defines. headers: what it includes beside ingot_module.h, "cblas.h";
+    libraries: what it is linked with, "openblas".
     """
 
     symbol: str
     source: str
     headers: tuple = ()
     libraries: tuple = ()
+    others: tuple = ()
+
+    @property
+    def symbols(self):
+        return (self.symbol, *self.others)
 
     def text(self, file, stamp):
         """The whole file."""
-        lines = [f"/* {file}: {self.symbol}, which an external generator wrote.", " *", f" * {stamp}", " */",
+        lines = [f"/* {file}: {', '.join(self.symbols)}, written for this network by another.", " *",
+                 f" * {stamp}", " */",
                  *(f"#include <{h}>" for h in self.headers), *([""] if self.headers else []),
-                 '#include "ingot_module.h"', "", f"{Packed(self.symbol, self.symbol).declaration};", "",
+                 '#include "ingot_module.h"', "", *(f"{Packed(s, s).declaration};" for s in self.symbols), "",
                  self.source.strip(), ""]
         return "\n".join(lines)
 
@@ -49,8 +56,26 @@ def register_generator(name, generator=None):
 
 def externals_of(mod):
     """The Externals of a module."""
-    return tuple(External(**{**e, "headers": tuple(e["headers"]), "libraries": tuple(e["libraries"])})
+    return tuple(External(**{k: v if isinstance(v, str) else tuple(v) for k, v in e.items()})
                  for e in mod.attrs.get(ATTR, ()))
+
+
+def attach(mod, modules):
+    """A module that keeps modules of C, which have `symbols`, `source_code`, `headers` and `libraries`. Raises
+    ValueError for others, for symbols that are no names in C, and for those that are there already."""
+    kept = list(mod.attrs.get(ATTR, ()))
+    taken = {s for e in externals_of(mod) for s in e.symbols}
+    for module in modules:
+        if not hasattr(module, "source_code"):
+            raise ValueError(f"a {type(module).__name__} has no C that a folder could carry: an nn.SourceModule has")
+        for name in module.symbols:
+            if packed_symbol(name) != name or name in taken:
+                raise ValueError(f"{name!r} " + ("is the function of two external modules" if name in taken else
+                                                 f"is no name of a function in C; {packed_symbol(name)!r} would do"))
+            taken.add(name)
+        first, *others = module.symbols
+        kept.append(asdict(External(first, module.source_code, module.headers, module.libraries, tuple(others))))
+    return mod.with_attr(ATTR, tuple(kept)) if kept else mod
 
 
 def require_generated(mod):
@@ -142,5 +167,5 @@ def pointers(func):
             for n, (name, const, info) in enumerate(names)]
 
 
-__all__ = ["External", "GENERATORS", "composites", "externals_of", "has_constants", "pointers", "register_generator",
-           "require_generated", "run_codegen"]
+__all__ = ["External", "GENERATORS", "attach", "composites", "externals_of", "has_constants", "pointers",
+           "register_generator", "require_generated", "run_codegen"]

@@ -46,8 +46,10 @@ def without_body(func):
 class KernelCache(FileCache):
     """Entries under `folder`; None keeps nothing."""
 
+    kind, suffix, limit_bytes = "kernels", ".kernel", _LIMIT_BYTES
+
     def __init__(self, folder):
-        super().__init__(folder, ".kernel")
+        super().__init__(folder)
         self.stored = 0
 
     @classmethod
@@ -55,7 +57,7 @@ class KernelCache(FileCache):
         """The cache that the environment names; one that keeps nothing where it is off or cannot be written."""
         if os.environ.get("INGOT_KERNEL_CACHE") == "0":
             return cls(None)
-        return cls(cls.folder_of("kernels"))
+        return super().default()
 
     def key(self, func, *settings):
         """The key of a function before it is scheduled. settings: what else decides about its C."""
@@ -86,7 +88,7 @@ class KernelCache(FileCache):
         self.write(key, hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest() + data)
         self.stored += 1
 
-    def trim(self, limit_bytes=_LIMIT_BYTES):
+    def trim(self, limit_bytes=None):
         """After entries were stored: as FileCache.trim."""
         if self.stored:
             super().trim(limit_bytes)

@@ -1,21 +1,17 @@
-"""Limits of RAM and flash: what a network takes of them, and how it is compiled for less where that is too much.
+"""Limits of RAM and flash: what a network takes of them. within_limits.py compiles it for less where that is too much.
 
 RAM is the arena, the stack of a run, inputs and outputs. Flash is the weights as they are stored, packed for kernels;
 the code is not counted, which only a compiler measures.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ..ir.expr import IntImm, Var, free_vars
-from ..ir.relax.control import all_bindings
-from ..ir.relax.expr import Constant, RelaxCall
-from ..ir.transform.graph import node_name
 from .lives import lives, upper_bound, upper_bounds
-from .tree import Call, Copy, ProgramError, leaves, operands_of
+from .tree import Copy, ProgramError, leaves, operands_of
 
-WINOGRAD = "nn.conv2d_winograd"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -44,7 +40,8 @@ def at_most(size, bounds):
 
 
 def most_dims(model):
-    """{symbolic dimension that the caller of a CompiledModel passes: the most that it may be}, of those with a bound."""
+    """{symbolic dimension that the caller of a CompiledModel passes: the most that it may be},
+    of those with a bound."""
     bounds = ((c.right, c.left) for c in model.dim_checks if c.relation == ">=" and isinstance(c.left, IntImm))
     return {var: most for var, most in bounds if isinstance(var, Var)}
 
@@ -68,7 +65,7 @@ def ram_use(model):
     if model.arena_bytes is None or tensors is None:
         return None
     arena = model.arena_bytes + sum(size for _, size in model.further_memories)
-    return Use(arena + model.stack + tensors, _layer(model, _alive_bytes))
+    return Use(arena + model.stack + tensors, _layer(model, alive_bytes))
 
 
 def flash_use(model):
@@ -76,7 +73,7 @@ def flash_use(model):
     return Use(model.program.weights_bytes, _layer(model, _read_bytes))
 
 
-def _alive_bytes(model):
+def alive_bytes(model):
     """[bytes of the buffers that are alive at each leaf of a run, at most]."""
     program, known = model.program, most_dims(model)
     buffers, total = program.plan.buffers, [0] * len(leaves(program.run))
@@ -117,73 +114,3 @@ def bytes_of(text):
     if not 1 <= size < 1 << 62 or size != int(size):
         raise ValueError(f"expected bytes, as 65536, 64K, 1.5M or 2G, not {text!r}")
     return int(size)
-
-
-# ---------------------------------------------------------------- ways to less
-
-# limit -> (its measure, what that counts, what is done without to get below it: words of graph_passes)
-LIMITS = {"ram_limit": (ram_use, "arena, stack, inputs and outputs", ("padding", "packing")),
-          "flash_limit": (flash_use, "weights, without the code", ("packing",))}
-
-
-def within_limits(options, compile_):
-    """compile_(options), a pair (Stages, CompiledModel), with options under which the network keeps ram_limit and
-    flash_limit: the given ones where it does, else with fewer of the tables and copies that make it fast. Raises
-    LimitError, which names the least that was reached and the layer that sets it."""
-    limits = {name: limit for name in LIMITS if (limit := getattr(options, name)) is not None}
-    least = {}
-    while True:
-        stages, model = compile_(options)
-        exceeded = {name for name, limit in limits.items() if _measured(name, model, least).bytes > limit}
-        if not exceeded:
-            return stages, model
-        options = _with_less(options, stages, model, exceeded)
-        if options is None:
-            raise LimitError("; ".join(_complaints(limits, least)))
-
-
-def _measured(name, model, least):
-    """The Use of what a limit is of; `least` keeps the least of each limit."""
-    use = LIMITS[name][0](model)
-    if use is None:
-        raise LimitError(f"{name} needs sizes with bounds: give each symbolic dimension a value or a bound, "
-                         f"--dim or --bound {(*model.dims, 'NAME')[0]}=N")
-    least[name] = min(use, least.get(name, use), key=lambda u: u.bytes)
-    return use
-
-
-def _complaints(limits, least):
-    over = [name for name, limit in limits.items() if least[name].bytes > limit]
-    if not over:
-        yield "ram_limit and flash_limit are kept one at a time, not both at once: raise one of them"
-    for name in over:
-        use, option = least[name], f"--{name.replace('_', '-')}"
-        yield (f"the network takes at least {use.bytes} bytes ({LIMITS[name][1]}), more than {name}={limits[name]}; "
-               f"what sets it is {use.layer}; allow as many: {option} {use.bytes}")
-
-
-def _with_less(options, stages, model, exceeded):
-    """The next options to try where limits are exceeded; None after the last."""
-    decided = {name for name, _ in options.algorithms}
-    tables = {name: size for name, size in _winograd(stages.fused).items() if name not in decided}
-    if "flash_limit" in exceeded:  # the largest tables first, a quarter of them at a time
-        names = sorted(tables, key=tables.get, reverse=True)[:-(-len(tables) // 4)]
-    else:
-        names = [name for name in _at_the_peak(stages, model) if name in tables]
-    if names and options.opt_level == 2:
-        return replace(options, algorithms=(*options.algorithms, *((name, "direct") for name in names)))
-    words = [w for name in LIMITS if name in exceeded for w in LIMITS[name][2] if w not in options.without]
-    return replace(options, without=(*options.without, words[0])) if words else None
-
-
-def _winograd(mod):
-    """{node of the model: bytes of its transformed weights} of the convolutions by Winograd's algorithm."""
-    return {node_name(b): sum(w.data.nbytes for w in b.value.args[1:] if isinstance(w, Constant))
-            for b in all_bindings(mod) if isinstance(b.value, RelaxCall) and b.value.op == WINOGRAD}
-
-
-def _at_the_peak(stages, model):
-    """The nodes of the model that are computed when most bytes of the arena are in use."""
-    each, run = _alive_bytes(model), leaves(model.program.run)
-    kernels = {leaf.kernel for leaf, size in zip(run, each) if size == max(each) and isinstance(leaf, Call)}
-    return [o.name for k in sorted(kernels) for o in stages.lowered[k].attrs.get("origin") or ()]

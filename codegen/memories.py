@@ -10,7 +10,8 @@ from .tree import leaves, operands_of
 
 
 def check_memories(memories):
-    """((name, bytes), ...) of {"dtcm": 65536, "sram": "256K"}, or of the text "dtcm=64K,sram=256K". Raises ValueError."""
+    """((name, bytes), ...) of {"dtcm": 65536, "sram": "256K"}, or of the text "dtcm=64K,sram=256K".
+    Raises ValueError."""
     if isinstance(memories, str):
         memories = dict(part.partition("=")[::2] for part in memories.split(",") if part.strip())
     found = []
@@ -29,8 +30,8 @@ def check_memories(memories):
 
 
 def scope(memories, number):
-    """The scope of the buffers in memory `number`: that of the first, which has the instance too, is the caller's arena.
-    """
+    """The scope of the buffers in memory `number`: that of the first, which has the instance too, is the caller's
+    arena."""
     return f"{HOST}.{memories[number][0]}" if number else HOST
 
 
@@ -49,8 +50,8 @@ def spread(buffers, run, memories, beside):
     for n, (name, size) in enumerate(memories):
         room, inside = size - (0 if n else beside), []
         if room < 0:
-            raise LimitError(f"{name} has {size} bytes, and must hold the instance and the scratch of threads, {beside} "
-                             "bytes: name a larger memory first")
+            raise LimitError(f"{name} has {size} bytes, and must hold the instance and the scratch of threads, "
+                             f"{beside} bytes: name a larger memory first")
         for i in waiting:
             if sizes[i] <= room and _fits([*inside, i], sizes, buffers, room):
                 inside.append(i)
@@ -60,8 +61,8 @@ def spread(buffers, run, memories, beside):
         largest = max(waiting, key=sizes.get)
         least = lower_bound(sizes, {i: b.life for i, b in enumerate(buffers)}) + beside
         raise LimitError(f"the memories have {sum(size for _, size in memories)} bytes, and no room for "
-                         f"{buffers[largest].name} of {sizes[largest]} bytes beside what is alive with it: all tensors in "
-                         f"one memory need {least} bytes")
+                         f"{buffers[largest].name} of {sizes[largest]} bytes beside what is alive with it: all tensors "
+                         f"in one memory need {least} bytes")
     return placed
 
 

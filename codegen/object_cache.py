@@ -14,7 +14,6 @@ from pathlib import Path
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 _INCBIN = re.compile(rb'\.incbin[^\n]*"([^"]+)"|^[ \t]*#[ \t]*embed[ \t]*"', re.MULTILINE)
-_LIMIT_BYTES = 1 << 30
 
 
 def content_key(source, command):
@@ -43,10 +42,20 @@ def content_key(source, command):
 
 
 class FileCache:
-    """Files under `folder`, each named by its key and a suffix; None keeps nothing."""
+    """Files under `folder`, each named by its key and `suffix`; None keeps nothing.
 
-    def __init__(self, folder, suffix):
-        self.folder, self.suffix = folder, suffix
+    kind: of the files of a class, which its folder is called by; limit_bytes: of all of them."""
+
+    kind = suffix = ""
+    limit_bytes = 1 << 30
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    @classmethod
+    def default(cls):
+        """The cache that the environment names; one that keeps nothing where its folder cannot be written."""
+        return cls(cls.folder_of(cls.kind))
 
     @staticmethod
     def folder_of(kind):
@@ -74,6 +83,10 @@ class FileCache:
         """Keep bytes under `key`; quietly not, when the disk is full."""
         self._place(key, lambda file: Path(file).write_bytes(data))
 
+    def store(self, key, file):
+        """Keep a copy of the finished `file` under `key`; quietly not, when the disk is full."""
+        self._place(key, lambda temporary: shutil.copyfile(file, temporary))
+
     def _place(self, key, fill):
         """Let the file of `key` appear complete: fill(path) writes one of another name."""
         if self.folder is None:
@@ -91,10 +104,11 @@ class FileCache:
     def _path(self, key):
         return self.folder / f"{key}{self.suffix}"
 
-    def trim(self, limit_bytes):
+    def trim(self, limit_bytes=None):
         """Remove the files that were not used for longest until at most `limit_bytes` remain."""
         if self.folder is None:
             return
+        limit_bytes = self.limit_bytes if limit_bytes is None else limit_bytes
         files = []
         for path in self.folder.iterdir():
             try:
@@ -113,13 +127,7 @@ class FileCache:
 class ObjectCache(FileCache):
     """Objects under `folder`; None keeps nothing."""
 
-    def __init__(self, folder):
-        super().__init__(folder, ".o")
-
-    @classmethod
-    def default(cls):
-        """The cache that the environment names; one that keeps nothing where its folder cannot be written."""
-        return cls(cls.folder_of("objects"))
+    kind, suffix = "objects", ".o"
 
     def fetch(self, key, output):
         """Copy the object of `key` to `output`; whether there was one. A copy, as another process may trim."""
@@ -132,9 +140,29 @@ class ObjectCache(FileCache):
             return False
         return True
 
-    def store(self, key, file):
-        """Keep a copy of the finished `file` under `key`; quietly not, when the disk is full."""
-        self._place(key, lambda temporary: shutil.copyfile(file, temporary))
 
-    def trim(self, limit_bytes=_LIMIT_BYTES):
-        super().trim(limit_bytes)
+class HeaderCache(FileCache):
+    """Headers as gcc has parsed them, under `folder`; empty files are those that were asked for once."""
+
+    kind, suffix = "headers", ".gch"
+    limit_bytes = 1 << 28  # some 25 MB each
+
+    def link(self, key, place):
+        """Let `place` be the file of `key`; whether there is one. gcc does without when another process trims it."""
+        try:
+            if self.folder is None or not self._path(key).stat().st_size:
+                return False
+            os.utime(self._path(key))
+            os.symlink(self._path(key).absolute(), place)
+        except OSError:
+            return False
+        return True
+
+    def is_second(self, key):
+        """Whether the file of `key` was asked for before."""
+        if self.folder is None:
+            return False
+        if not self._path(key).exists():
+            self.write(key, b"")
+            return False
+        return True

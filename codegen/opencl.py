@@ -7,9 +7,10 @@ from ..ir.node import collect
 from ..ir.tir.buffer import Buffer
 from ..ir.tir.stmt import BufferLoad
 from ..ir.tir.intrinsics import ALL_INTRINSICS
-from .c_expr import ADDITIVE, LOADED, MULTIPLICATIVE, POSTFIX, UNARY, CExpr, EmitError
+from .c_expr import ADDITIVE, MULTIPLICATIVE, POSTFIX, UNARY, CExpr, EmitError
 from .c_types import C_TYPES
 from .c_function import CPrinter
+from .c_vectors import LOADED
 from .cuda import CudaPrinter
 from .dialect import FLOAT_BITS, Dialect
 from .kernels import PRINTERS

@@ -9,8 +9,8 @@ from ..ir.transform.overwrites import ASKED, ATTRIBUTE
 
 
 def ask(functions):
-    """Functions, {name: PrimFunc} before they are scheduled, with the attribute by which FindOverwrites looks for inputs
-    that the one result of constant size may overwrite."""
+    """Functions, {name: PrimFunc} before they are scheduled, with the attribute by which FindOverwrites looks for
+    inputs that the one result of constant size may overwrite."""
     return {n: f.with_attr(ASKED, size) if (size := _elements(f)) else f for n, f in functions.items()}
 
 

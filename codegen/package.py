@@ -118,7 +118,7 @@ class CompiledModel:
     @property
     def packed(self):
         """The Packed functions that the network calls, and whoever builds it supplies."""
-        written = {e.symbol for e in self.externals}
+        written = {s for e in self.externals for s in e.symbols}
         return tuple(p for p in packed_of(k.function for k in self.kernels.values()) if p.symbol not in written)
 
     @property
@@ -166,7 +166,8 @@ class CompiledModel:
 
     def files(self, single_file=False, package=None, sbom=False):
         """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
-        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file", "extern" or "stream".
+        all but the interface is static. The weights are arrays in NAME.c, unless they are a "file", "extern" or
+        "stream".
         package: the name of a row of package_forms. sbom: with NAME.spdx.json, which packages have, too. Raises
         ValueError for what one of these is not made of."""
         form = None if package is None else check_package(self, package, single_file)
@@ -391,8 +392,8 @@ class Folder:
         return files
 
     def _blob(self, stem, symbol, what, arrays, as_array, placed=""):
-        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as words of C. placed: "WEIGHTS" or
-        "WEIGHTS_1": INGOT_SECTION_WEIGHTS or INGOT_SECTION_WEIGHTS_1 name their section."""
+        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as words of C. placed:
+        "WEIGHTS" or "WEIGHTS_1": INGOT_SECTION_WEIGHTS or INGOT_SECTION_WEIGHTS_1 name their section."""
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays), placed=placed)}

@@ -147,8 +147,8 @@ def _padded(size):
 def build_program(mod, name, budget=0, kernels=(), checks=None, devices=None, memories=(), stream=False):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). budget: that
     of its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
-    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}; memories: ((name,
-    bytes), ...) that the arena is spread over; stream: whether runs read weights into the arena."""
+    that its runs make}; devices: {function of the module: [(name, DeviceKernel)] that it is on a GPU}; memories:
+    ((name, bytes), ...) that the arena is spread over; stream: whether runs read weights into the arena."""
     return _Builder(mod, name, kernels, checks or {}, devices or {}).build(budget, memories, stream)
 
 
@@ -189,7 +189,8 @@ class _Builder:
                 name, DataType(data.dtype.name), tuple(const(d, "int64") for d in data.shape)))
         run = Seq(tuple(calls))
         plan = place_buffers(self.buffers, run, budget=budget, plan=partial(
-            planned, run=run, memories=memories, beside=header_bytes(len(memories) - 1 + 2 * stream) + self.scratch) if memories else None)
+            planned, run=run, memories=memories,
+            beside=header_bytes(len(memories) - 1 + 2 * stream) + self.scratch) if memories else None)
         if not all(isinstance(c, Call) for c in calls):
             return Program(self.name, inputs, outputs, self.dims, Seq(), Seq(tuple(calls)), tuple(self.weights), plan,
                            tuple(self.dtypes), self.scratch)

@@ -80,5 +80,6 @@ def _set(node):
     return f"let {node.dim.name} = {value}" + (f", at most {_text(node.most)}" if node.most is not None else "")
 
 
-_LEAVES = {Check: lambda n: f"check {_text(n.cond)}", Wait: lambda n: "wait for weights", Call: _called, Launch: _launched, Let: _set, Copy: lambda n: (
-    f"copy {_text(n.bytes)} bytes: {_operand(n.src)} -> {_operand(n.dst)}")}
+_LEAVES = {
+    Check: lambda n: f"check {_text(n.cond)}", Wait: lambda n: "wait for weights", Call: _called, Launch: _launched,
+    Let: _set, Copy: lambda n: f"copy {_text(n.bytes)} bytes: {_operand(n.src)} -> {_operand(n.dst)}"}

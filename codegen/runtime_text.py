@@ -11,7 +11,8 @@ def runtime_files(used):
     """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
-    names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "ingot_tiles.h", "ingot_team.h") if n in used]
+    names += [n for n in ("simd.h", "simd_integer.h", "ingot_half.h", "simd_half.h", "simd_f16.h", "ingot_tiles.h",
+                          "ingot_team.h") if n in used]
     names += ["ingot_dispatch.h"] if "ingot_dispatch.h" in used else []
     names += ["ingot_threads.h"] if "ingot_team.h" in used else []
     names += ["ingot_module.h"] if "ingot_module.h" in used else []

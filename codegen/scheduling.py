@@ -84,9 +84,8 @@ class Scheduling:
 
     def _fetch(self, options):
         """({function: key}, {function: Entry, or None}) of the cache."""
-        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin", ram_limit=None, flash_limit=None,
-                         without=(), memories=(),
-                         weight_groups=1), self.kept
+        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin", ram_limit=None,
+                         flash_limit=None, without=(), streaming=None, memories=(), weight_groups=1), self.kept
         keys = {n: self.cache.key(f, self._names[n], *steers) for n, f in self.functions.items()
                 if self.cache.folder and n not in self.recorded}
         return keys, {n: self.cache.fetch(keys[n]) if n in keys else None for n in self.functions}

@@ -1,5 +1,5 @@
-"""Weights that a run reads from where no pointer reaches, such as flash on a serial bus: each call's into the arena, while
-the call before it computes."""
+"""Weights that a run reads from where no pointer reaches, such as flash on a serial bus: each call's into the arena,
+while the call before it computes."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,17 +10,18 @@ from .tree import BODIES, Call, Copy, ProgramError, Wait, leaves, operands_of
 
 def with_reads(steps, weights, allocate):
     """Steps of a run whose calls read weights from buffers of the arena. A Copy into these comes before the call with
-    weights that comes before, and a Wait for all copies that were begun right before their own call: the memory plan finds
-    room for the weights of two calls.
+    weights that comes before, and a Wait for all copies that were begun right before their own call: the memory plan
+    finds room for the weights of two calls.
 
-    allocate: (name, data of a weight) -> the Operand of a new buffer. Raises ProgramError where branches or loops of the
-    run read weights: which come next only the run knows.
+    allocate: (name, data of a weight) -> the Operand of a new buffer. Raises ProgramError where branches or loops of
+    the run read weights: which come next only the run knows.
     """
     steps, ahead = list(steps), {}  # number of a step -> the copies that it needs
     for n, step in enumerate(steps):
         if type(step) in BODIES and any(_read(leaf) for leaf in leaves(step)):
             raise ProgramError("weights are streamed call by call, but a branch or loop of the network reads "
-                               f"{_read(next(filter(_read, leaves(step))))[0].name}: use weights=\"file\" (--weights file)")
+                               f"{_read(next(filter(_read, leaves(step))))[0].name}: "
+                               "use weights=\"file\" (--weights file)")
         found = {o.index: o for o in _read(step)} if isinstance(step, Call) else {}
         if not found:
             continue

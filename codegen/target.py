@@ -22,6 +22,7 @@ _DEVICES = {**dict.fromkeys(("nvidia-a100", "nvidia-a10", "nvidia-a10g", "nvidia
                              "nvidia-l40", "nvidia-rtx-a6000", "rtx-a6000"), "cuda-sm_80"),
             **dict.fromkeys(("nvidia-h100", "nvidia-h200", "nvidia-gh200"), "cuda-sm_90a")}
 _GEFORCE = re.compile(r"(geforce-)?rtx-(30|40)\d\d(-ti)?(-super)?")
+_HOST = re.compile(r"\s--?host[ =]+(\S+)")
 _GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_threads_per_block",
                        "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size",
                        "-l2_cache_size_bytes")
@@ -30,10 +31,16 @@ _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-le
 
 
 def resolve(target):
-    """The Target that a name, a target string or a dict of TVM's means. Raises TargetError."""
+    """The Target that a name, a target string or a dict of TVM's means. Raises TargetError.
+
+    A host stands in the dict, or behind --host."""
     if isinstance(target, dict) and "kind" in target:
+        host = target.get("host")
         target = " ".join((target["kind"], *(f"-{k}={_flag_value(v)}" for k, v in target.items()
                                              if k not in ("kind", "tag", "host"))))
+        return resolve(target) if host is None else resolve(target).with_host(host)
+    if isinstance(target, str) and (found := _HOST.search(target)):
+        return resolve(target[:found.start()] + target[found.end():]).with_host(found[1])
     name = _without_flags(target)
     name = _ALIASES.get(name, name)
     if name == "host":

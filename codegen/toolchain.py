@@ -7,6 +7,7 @@ debugger.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from .c_names import PROGRAMS
 from .nvcc import INSTALL, find_nvcc, gencode
-from .object_cache import ObjectCache, content_key
+from .object_cache import HeaderCache, ObjectCache, content_key
 from .render import TEMPLATES
 from .target import Target
 from .toolchains import Toolchain, is_native, is_supported_here, toolchain
@@ -69,9 +70,17 @@ def find_compiler(target):
     for candidate in candidates:
         command = tuple(shlex.split(candidate))
         path = shutil.which(command[0])
-        if path:
-            return _identify((path, *command[1:]))
-    raise ToolchainError(f"no C compiler for {target} on PATH (tried {', '.join(candidates)}); {hint}")
+        if path and _is_new(found := _identify((path, *command[1:])), tools):
+            return found
+    wanted = ", ".join(f"{kind} {version}" for kind, version in tools.least)
+    wanted = wanted and f" that is new enough ({wanted})"
+    raise ToolchainError(f"no C compiler for {target} on PATH{wanted} (tried {', '.join(candidates)}); {hint}")
+
+
+def _is_new(compiler, tools):
+    """Whether a compiler knows the instructions of a Toolchain. What calls itself by no number is taken to."""
+    number = re.search(r"(?:version |\) )(\d+)\.\d+", compiler.version)  # clang's, gcc's
+    return number is None or int(number[1]) >= dict(tools.least).get(compiler.kind, 0)
 
 
 def _find_nvcc(target):
@@ -97,7 +106,7 @@ def missing_tools(target):
         compiler = find_compiler(target)
     except ToolchainError as error:
         return str(error)
-    if toolchain(target).engine and not _links(compiler, toolchain(target).cflags):
+    if compiler.kind == "clang" and not is_native(target) and not _links(compiler, toolchain(target).cflags):
         return f"{compiler} links no programs for {target}: install {toolchain(target).package}"
     if is_supported_here(target):
         return ""
@@ -153,12 +162,13 @@ def can_build_openmp(target):
 
 @dataclass(frozen=True)
 class _Build:
-    """One build: who compiles, for what, with which flags, and where objects are kept."""
+    """One build: who compiles, for what, with which flags, and where objects and parsed headers are kept."""
 
     compiler: Compiler
     tools: Toolchain
     flags: tuple[str, ...]
     cache: ObjectCache
+    headers: HeaderCache
 
     def look_up(self, source, folder):
         """The _Object of a source (.c or .S), in `folder` where the cache has it."""
@@ -194,15 +204,29 @@ class _Build:
 
     def precompiled(self, objects, folder):
         """(flags, sources) for those of the _Objects that read simd.h, and what it reads of the compiler, as gcc has
-        parsed it once: half the time of a file. None of them where that does not pay, or cannot be done."""
-        readers = [o for o in objects if o.source.suffix == ".c" and b'#include "simd.h"' in o.source.read_bytes()]
-        if self.compiler.kind != "gcc" or len(readers) < LEAST_READERS or len({o.source.parent for o in readers}) > 1:
+        parsed it once: half the time of a file. What is parsed is kept, for further builds with the same flags. None
+        where that does not pay, or cannot be done."""
+        readers = [o for o in objects if o.source.suffix == ".c" and _reads_first(o.source.read_bytes())]
+        headers = {o.source.with_name("simd.h") for o in readers}
+        if self.compiler.kind != "gcc" or len(headers) != 1 or not (header := headers.pop()).is_file():
             return (), ()
-        header = Path(folder, "first.h")
-        header.write_text('#include "simd.h"\n')
-        done = _run([*readers[0].command, "-iquote", str(readers[0].source.parent), "-x", "c-header", str(header), "-o",
-                     f"{header}.gch"])
-        return (("-include", str(header)), {o.source for o in readers}) if done.returncode == 0 else ((), ())
+        command, first = readers[0].command, Path(folder, "first.h")
+        key, _ = content_key(header, (*command, self.compiler.version))
+        if not self.headers.link(key, f"{first}.gch"):
+            if len(readers) < LEAST_READERS and not self.headers.is_second(key):
+                return (), ()
+            first.write_text('#include "simd.h"\n')
+            if _run([*command, "-iquote", str(header.parent), "-x", "c-header", str(first), "-o", f"{first}.gch"]
+                    ).returncode:
+                return (), ()
+            self.headers.store(key, f"{first}.gch")
+        first.write_text("")  # where gcc does not take what is parsed, each source reads simd.h by itself
+        return ("-include", str(first)), {o.source for o in readers}
+
+
+def _reads_first(text):
+    """Whether a source reads simd.h, and nothing that must come before headers of the system."""
+    return b'#include "simd.h"' in text and b'#include "ingot_threads.h"' not in text
 
 
 @dataclass(frozen=True)
@@ -217,7 +241,7 @@ class _Object:
     is_there: bool
 
 
-LEAST_READERS = 6  # sources that include simd.h: parsing it takes as long as two of them
+LEAST_READERS = 6  # sources of a first build that include simd.h: parsing it takes as long as two of them
 
 
 def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=(), libraries=()):
@@ -259,7 +283,8 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
     compiler, tools = find_compiler(target), toolchain(target)
     openmp = (openmp_flag(compiler),) if threads == "openmp" and not tools.device_code else ()
     further = shlex.split(os.environ.get("INGOT_CFLAGS", ""))
-    build = _Build(compiler, tools, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default())
+    build = _Build(compiler, tools, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default(),
+                   HeaderCache.default())
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
         objects = [build.look_up(source, folder) for source in source_files(sources)]
         missing = [o for o in objects if not o.is_there]
@@ -280,6 +305,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
                *(f"-l{library}" for library in libraries), "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)
     build.cache.trim()
+    build.headers.trim()
     return out
 
 

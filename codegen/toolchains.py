@@ -49,6 +49,7 @@ class Toolchain:
     package     what Debian and Ubuntu call the package of the first of them
     runner      the command in front of a program where this machine is of another family
     cpus        what -mcpu=... of gcc and clang calls processors that the target is for
+    least       (kind, version) of the first compilers that know the instructions; (): all of today's
     made_for    what /proc/cpuinfo says of the only processors for which the target is the best one, beside its ISA
     board       the Board that a target without a system runs on
     engine      the file by which the runner executes programs, which folders have: their times are this machine's
@@ -65,16 +66,18 @@ class Toolchain:
     package: str = ""
     runner: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
+    least: tuple[tuple[str, int], ...] = ()
     made_for: frozenset[str] = frozenset()
     board: Board | None = None
     engine: str = ""
     device_code: tuple[str, ...] = ()
 
 
-def _linux(name, arch, cpu_flags, triple, emulator=(), **fields):
-    """A row for Linux whose cross compiler and libraries are those of a Debian package for `triple`."""
+def _linux(name, arch, cpu_flags, triple, emulator=(), other_cc=(), **fields):
+    """A row for Linux whose cross compiler and libraries are those of a Debian package for `triple`. other_cc: further
+    compilers that know where these are."""
     runner = (emulator[0], *emulator[1:], "-L", f"/usr/{triple}") if emulator else ()
-    return Toolchain(name, arch, (*COMMON, *cpu_flags), cc=(f"{triple}-gcc",), runner=runner,
+    return Toolchain(name, arch, (*COMMON, *cpu_flags), cc=(f"{triple}-gcc", *other_cc), runner=runner,
                      package=f"gcc-{triple.replace('_', '-')}", **fields)
 
 
@@ -102,11 +105,12 @@ _SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 _MB = 1 << 20
 
 
-def _cortex(name, flags, machine, code, constants, ram, hz, uart):
+def _cortex(name, flags, machine, code, constants, ram, hz, uart, vectors=False):
     """A row for a Cortex-M under newlib, on a machine of QEMU's that has it, or a core that runs its instructions."""
     emulator = ("qemu-system-arm", "-M", machine, *_SEMIHOSTED, *_SEMIHOSTING, "-kernel")
     link = ("-nostartfiles", "--specs=rdimon.specs", "-T", "board.ld", "-Wl,--gc-sections")
-    return Toolchain(name, "cortex-m", (*COMMON, "-mthumb", *flags, "-DINGOT_SIMD_SCALAR"), cc=("arm-none-eabi-gcc",),
+    single = () if vectors else ("-DINGOT_SIMD_SCALAR",)
+    return Toolchain(name, "cortex-m", (*COMMON, "-mthumb", *flags, *single), cc=("arm-none-eabi-gcc",),
                      package="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm", runner=emulator, cpus=(name,),
                      board=Board(emulator, code, constants, ram, hz, "cortex-m", link, uart))
 
@@ -149,9 +153,10 @@ _BOARDS = (
     _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2),
     _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2),
     _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505),
-    _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547),
+    _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547, vectors=True),
     # Compilers know the name from gcc 13 on; QEMU has no such board.
-    _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547),
+    _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547,
+            vectors=True),
     _rv32("rv32imc", "ilp32"),
     _rv32("rv32imafc", "ilp32f"),
 )
@@ -163,6 +168,7 @@ TOOLCHAINS = {row.name: row for row in (
     replace(_V4_VBMI, name="x86-64-v4-zen4", cflags=(*_V4_VBMI.cflags, "-mavx512vbmi2"),
             cpus=("x86-64-v4-zen4", "znver4"),
             made_for=frozenset({"AuthenticAMD", "family 25"})),
+    replace(_V4_VBMI, name="x86-64-v4-bf16", cflags=(*_V4_VBMI.cflags, "-mavx512bf16"), cpus=("x86-64-v4-bf16",)),
     # Compilers: gcc 11, clang 12.
     replace(_V4_VBMI, name="x86-64-v4-amx", cflags=(*_V4_VBMI.cflags, "-mamx-tile", "-mamx-int8"),
             cpus=tuple("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split())),
@@ -170,6 +176,10 @@ TOOLCHAINS = {row.name: row for row in (
     _linux("aarch64-dotprod", "aarch64", ("-march=armv8.2-a+dotprod",), "aarch64-linux-gnu",
            ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a55", "cortex-a75", "cortex-a78")),
     _linux("aarch64-i8mm", "aarch64", ("-march=armv8.2-a+dotprod+i8mm",), "aarch64-linux-gnu",
+           ("qemu-aarch64", "-cpu", "max")),
+    _linux("aarch64-fp16", "aarch64", ("-march=armv8.2-a+dotprod+fp16",), "aarch64-linux-gnu",
+           ("qemu-aarch64", "-cpu", "max")),
+    _linux("aarch64-bf16", "aarch64", ("-march=armv8.2-a+dotprod+fp16+i8mm+bf16",), "aarch64-linux-gnu",
            ("qemu-aarch64", "-cpu", "max"), cpus=("cortex-a510", "cortex-a710", "neoverse-n2", "neoverse-v1")),
     _linux("aarch64-neoverse-n1", "aarch64", ("-mcpu=neoverse-n1",), "aarch64-linux-gnu", ("qemu-aarch64",),
            cpus=("neoverse-n1",), made_for=frozenset({"part 0xd0c"})),
@@ -183,6 +193,9 @@ TOOLCHAINS = {row.name: row for row in (
            ("qemu-arm",)),
     _linux("riscv64-linux-gnu", "riscv64", ("-march=rv64gc", "-mabi=lp64d", "-DINGOT_SIMD_SCALAR"),
            "riscv64-linux-gnu", ("qemu-riscv64",)),
+    _linux("riscv64-v", "riscv64", ("-march=rv64gcv", "-mabi=lp64d"), "riscv64-linux-gnu",
+           ("qemu-riscv64", "-cpu", "rv64,v=true,vext_spec=v1.0,vlen=128"), least=(("gcc", 14), ("clang", 17)),
+           other_cc=tuple(f"clang{end} --target=riscv64-linux-gnu" for end in ("", "-19", "-20", "-18", "-17"))),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
     *_BOARDS,
     _wasm("wasm32", "-DINGOT_SIMD_SCALAR"),

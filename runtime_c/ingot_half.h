@@ -10,6 +10,11 @@
 
 #include "ingot_math.h"
 
+/* A type of gcc's and clang's that an instruction converts. */
+#if defined(__aarch64__) && defined(__ARM_FP16_FORMAT_IEEE) && defined(__GNUC__)
+#define INGOT_HAS_FP16 1
+#endif
+
 INGOT_INLINE uint32_t ingot_select_u32(int condition, uint32_t x, uint32_t y)
 {
     const uint32_t mask = 0u - (uint32_t)condition;
@@ -52,6 +57,10 @@ INGOT_INLINE float ingot_f16_to_f32(uint16_t h)
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
     return x;
+#elif defined(INGOT_HAS_FP16)
+    __fp16 x;
+    memcpy(&x, &h, sizeof x);
+    return (float)x;
 #else
     return ingot_widen(h, 16, 10, -14, 0x7c00u);
 #endif
@@ -80,6 +89,11 @@ INGOT_INLINE uint16_t ingot_f32_to_f16(float x)
 #if defined(__CUDA_ARCH__)
     uint16_t h;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+#elif defined(INGOT_HAS_FP16)
+    const __fp16 rounded = (__fp16)x;
+    uint16_t h;
+    memcpy(&h, &rounded, sizeof h);
     return h;
 #else
     return (uint16_t)ingot_narrow(x, 16, 10, -14, 0x7c00u, 0x7e00u);

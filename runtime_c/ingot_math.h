@@ -175,9 +175,9 @@ INGOT_INLINE int32_t ingot_clz(uint64_t x)
     return count;
 }
 
-/* x rounded, ties to even, plus an integer from -255 to 255, as a byte that saturates; x is not NaN. Where processors
- * have an instruction for them integers saturate, too; where they have no floats the bits of x tell, and 1023 stands
- * for all above. */
+/* x rounded, ties to even, plus an integer of no more than 255, or 65535, as one of 8, or 16, bits that saturates; x is
+ * not NaN. Where processors have an instruction for them integers saturate, too; where they have no floats the bits of
+ * x tell, and 1 << 24 stands for all above. */
 #if defined(__ARM_FP) && (__ARM_FP & 4) && !defined(__aarch64__) && defined(__GNUC__)
 #define INGOT_ROUND_I32(x, n) __asm__("vcvtr.s32.f32 %0, %1" : "=t"(n) : "t"(x))
 #elif defined(__riscv_flen) && defined(__GNUC__)
@@ -188,38 +188,41 @@ INGOT_INLINE int32_t ingot_round_bits(float x)
 {
     const uint32_t bits = f32x1_bits(x), exponent = bits >> 23 & 255u;
     const uint32_t mantissa = (bits & 0x7fffffu) | 0x800000u, shift = 150u - exponent;
-    uint32_t n = 1023u;
+    uint32_t n = 1u << 24;
     if (exponent < 126u) n = 0;
-    else if (exponent < 136u) n = (mantissa + ((1u << (shift - 1u)) - 1u) + (mantissa >> shift & 1u)) >> shift;
+    else if (exponent < 150u) n = (mantissa + ((1u << (shift - 1u)) - 1u) + (mantissa >> shift & 1u)) >> shift;
     return bits >> 31 != 0 ? -(int32_t)n : (int32_t)n;
 }
 #endif
 #if defined(INGOT_ROUND_I32) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SAT)
-#define INGOT_SATURATED_SUM(n, least) /* __ssat of gcc's header is a macro that warns */                               \
-    ((least) < 0 ? (int32_t)__builtin_arm_ssat(n, 8) : (int32_t)__builtin_arm_usat(n, 8))
-#define INGOT_SATURATED(n, zero, least, most) INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), least)
+#define INGOT_SATURATED_SUM(n, bits, least) /* __ssat of gcc's header is a macro that warns */                         \
+    ((least) < 0 ? (int32_t)__builtin_arm_ssat(n, bits) : (int32_t)__builtin_arm_usat(n, bits))
+#define INGOT_SATURATED(n, zero, bits, least, most)                                                                    \
+    INGOT_SATURATED_SUM((zero) == 0 ? (n) : __qadd(n, zero), bits, least)
 #else
-#define INGOT_SATURATED(n, zero, least, most)                                                                          \
+#define INGOT_SATURATED(n, zero, bits, least, most)                                                                    \
     ((n) < (least) - (zero) ? (least) : (n) > (most) - (zero) ? (most) : (n) + (zero))
 #endif
 #if defined(INGOT_ROUND_I32)
-#define INGOT_ROUND(T, name, least, most)                                                                              \
+#define INGOT_ROUND(T, name, bits, least, most)                                                                        \
     INGOT_INLINE T ingot_round_##name(float x, int32_t zero)                                                           \
     {                                                                                                                  \
         int32_t n;                                                                                                     \
         INGOT_ROUND_I32(x, n);                                                                                         \
-        return (T)INGOT_SATURATED(n, zero, least, most);                                                               \
+        return (T)INGOT_SATURATED(n, zero, bits, least, most);                                                         \
     }
 #else
-#define INGOT_ROUND(T, name, least, most)                                                                              \
+#define INGOT_ROUND(T, name, bits, least, most)                                                                        \
     INGOT_INLINE T ingot_round_##name(float x, int32_t zero)                                                           \
     {                                                                                                                  \
         const float n = ingot_roundf(x) + (float)zero;                                                                 \
         return (T)ingot_f32_to_i32(ingot_min_f32((float)(most), ingot_max_f32((float)(least), n)));                    \
     }
 #endif
-INGOT_ROUND(int8_t, i8, -128, 127)
-INGOT_ROUND(uint8_t, u8, 0, 255)
+INGOT_ROUND(int8_t, i8, 8, -128, 127)
+INGOT_ROUND(uint8_t, u8, 8, 0, 255)
+INGOT_ROUND(int16_t, i16, 16, -32768, 32767)
+INGOT_ROUND(uint16_t, u16, 16, 0, 65535)
 
 /* Four bytes as a word, the first one lowest; of four that follow one another in memory. */
 INGOT_INLINE int32_t ingot_word(int32_t a, int32_t b, int32_t c, int32_t d)
@@ -239,8 +242,26 @@ INGOT_INLINE int32_t ingot_load_word(const void *p)
 #endif
 }
 
+/* Two numbers of 16 bits as a word, the first one lowest; of two that follow one another in memory. */
+INGOT_INLINE int32_t ingot_pair(int32_t a, int32_t b)
+{
+    return (int32_t)(((uint32_t)a & 65535u) | (uint32_t)b << 16);
+}
+INGOT_INLINE int32_t ingot_load_pair(const void *p)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return pair;
+#else
+    const int16_t *parts = (const int16_t *)p;
+    return ingot_pair(parts[0], parts[1]);
+#endif
+}
+
 /* c and the products of the four bytes of a word a and those of b, each with a sign (s8) or without (u8). Bytes 0 and 2
- * of a word are a pair of 16 bits, and so are 1 and 3; the products of two pairs are one instruction of Arm's DSP. */
+ * of a word are a pair of 16 bits, and so are 1 and 3; the products of two pairs are one instruction of Arm's DSP.
+ * ingot_dot_s16s8: of pairs a and b, and these two of a word. */
 #if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && !defined(__aarch64__)
 #define INGOT_PAIRS(sign, letter)                                                                                      \
     INGOT_INLINE int32_t ingot_even_##sign(int32_t a)                                                                  \
@@ -263,7 +284,20 @@ INGOT_PAIRS(u8, "u")
         c = __smlad(ingot_even_##left(a), ingot_even_##right(b), c);                                                   \
         return __smlad(ingot_odd_##left(a), ingot_odd_##right(b), c);                                                  \
     }
+INGOT_INLINE int32_t ingot_dot_s16s8(int32_t a, int32_t b, int32_t c, int32_t word)
+{
+    c = __smlad(a, ingot_even_s8(word), c);
+    return __smlad(b, ingot_odd_s8(word), c);
+}
 #else
+INGOT_INLINE int32_t ingot_dot_s16s8(int32_t a, int32_t b, int32_t c, int32_t word)
+{
+    const uint32_t x = (uint32_t)a, y = (uint32_t)b, w = (uint32_t)word;
+    c = ingot_add_i32(c, (int16_t)x * (int8_t)w);
+    c = ingot_add_i32(c, (int16_t)(x >> 16) * (int8_t)(w >> 16));
+    c = ingot_add_i32(c, (int16_t)y * (int8_t)(w >> 8));
+    return ingot_add_i32(c, (int16_t)(y >> 16) * (int8_t)(w >> 24));
+}
 #define INGOT_DOT(left, right, A, B)                                                                                   \
     INGOT_INLINE int32_t ingot_dot_##left##right(int32_t a, int32_t b, int32_t c)                                      \
     {                                                                                                                  \
@@ -271,6 +305,21 @@ INGOT_PAIRS(u8, "u")
         return c;                                                                                                      \
     }
 #endif
+/* c and the products of the two numbers of a pair a and those of b. */
+INGOT_INLINE int32_t ingot_dot_s16s16(int32_t a, int32_t b, int32_t c)
+{
+    const uint32_t x = (uint32_t)a, y = (uint32_t)b;
+    c = ingot_add_i32(c, (int16_t)x * (int16_t)y);
+    return ingot_add_i32(c, (int16_t)(x >> 16) * (int16_t)(y >> 16));
+}
+/* c and the products of the two bfloat16 of a word a and those of b, which float32 holds. */
+INGOT_INLINE float ingot_dot_bf16(int32_t a, int32_t b, float c)
+{
+    const uint32_t x = (uint32_t)a, y = (uint32_t)b;
+    const float low = f32x1_from_bits(x << 16) * f32x1_from_bits(y << 16);
+    return c + (low + f32x1_from_bits(x & 0xffff0000u) * f32x1_from_bits(y & 0xffff0000u));
+}
+
 /* c and the products of 16 bytes of a and those of b. */
 #if defined(__ARM_FEATURE_MVE) && !defined(__ARM_BIG_ENDIAN)
 INGOT_INLINE int32_t ingot_dot_row_s8s8(const int8_t *a, const int8_t *b, int32_t c)
@@ -303,29 +352,42 @@ INGOT_DOT_ROW(s8, s8, int8_t, int8_t)
 INGOT_DOT_ROW(u8, u8, uint8_t, uint8_t)
 #endif
 
-/* c and the products of the first three bytes of w and as many of a, from its n-th on, 0 or 1: two neighbours in a row
- * of a window's results. */
+/* c and the products of three bytes of a, from its n-th on, 0 or 1, and three weights: the outer ones are the halves of
+ * `sides`, the left one lowest. Two neighbours in a row of a window's results. */
 #if defined(INGOT_PAIRS)
-#define INGOT_TAPS(left, right, A, B)                                                                                  \
-    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+#define INGOT_TAPS(sign, A)                                                                                            \
+    INGOT_INLINE int32_t ingot_taps_##sign(int32_t a, int32_t sides, int32_t c, int32_t middle, int32_t n)             \
     {                                                                                                                  \
-        const int32_t even = ingot_even_##left(a), odd = ingot_odd_##left(a);                                          \
-        const int32_t sides = ingot_even_##right(w), middle = ingot_odd_##right(w);                                    \
+        const int32_t even = ingot_even_##sign(a), odd = ingot_odd_##sign(a);                                          \
         c = __smlad(n == 0 ? even : odd, sides, c);                                                                    \
         return n == 0 ? __smlabb(odd, middle, c) : __smlatb(even, middle, c);                                          \
     }
 #else
-#define INGOT_TAPS(left, right, A, B)                                                                                  \
-    INGOT_INLINE int32_t ingot_taps_##left##right(int32_t a, int32_t w, int32_t c, int32_t n)                          \
+#define INGOT_TAPS(sign, A)                                                                                            \
+    INGOT_INLINE int32_t ingot_taps_##sign(int32_t a, int32_t sides, int32_t c, int32_t middle, int32_t n)             \
     {                                                                                                                  \
-        for (int t = 0; t < 24; t += 8) c = ingot_add_i32(c, (A)((uint32_t)a >> (8 * n + t)) * (B)((uint32_t)w >> t)); \
-        return c;                                                                                                      \
+        const uint32_t bytes = (uint32_t)a >> 8 * n;                                                                   \
+        c = ingot_add_i32(c, (A)bytes * (int16_t)(uint16_t)sides);                                                     \
+        c = ingot_add_i32(c, (A)(bytes >> 8) * middle);                                                                \
+        return ingot_add_i32(c, (A)(bytes >> 16) * (int16_t)(uint16_t)((uint32_t)sides >> 16));                        \
     }
 #endif
-INGOT_TAPS(u8, s8, uint8_t, int8_t)
-INGOT_TAPS(s8, u8, int8_t, uint8_t)
-INGOT_TAPS(s8, s8, int8_t, int8_t)
-INGOT_TAPS(u8, u8, uint8_t, uint8_t)
+/* The same of three of the numbers of 16 bits of the pairs a and b. */
+INGOT_INLINE int32_t ingot_taps_s16(int32_t a, int32_t b, int32_t c, int32_t sides, int32_t middle, int32_t n)
+{
+#if defined(INGOT_PAIRS)
+    c = n == 0 ? __smlabb(a, sides, c) : __smlatb(a, sides, c);
+    c = n == 0 ? __smlatb(a, middle, c) : __smlabb(b, middle, c);
+    return n == 0 ? __smlabt(b, sides, c) : __smlatt(b, sides, c);
+#else
+    const uint32_t two = n == 0 ? (uint32_t)a : (uint32_t)a >> 16 | (uint32_t)b << 16;
+    c = ingot_add_i32(c, (int16_t)two * (int16_t)(uint16_t)sides);
+    c = ingot_add_i32(c, (int16_t)(two >> 16) * middle);
+    return ingot_add_i32(c, (int16_t)((uint32_t)b >> 16 * n) * (int16_t)(uint16_t)((uint32_t)sides >> 16));
+#endif
+}
+INGOT_TAPS(s8, int8_t)
+INGOT_TAPS(u8, uint8_t)
 INGOT_DOT(u8, s8, uint8_t, int8_t)
 INGOT_DOT(s8, u8, int8_t, uint8_t)
 INGOT_DOT(s8, s8, int8_t, int8_t)

@@ -1,7 +1,8 @@
 /* simd.h: vectors of 4, 8 and 16 floats - f32x4, f32x8, f32x16 - on every machine.
  *
  * A type is one register where the machine has one that wide, else two of the next narrower type, else an array of
- * floats. INGOT_SIMD_SCALAR makes all of them arrays. In the list T is a type and p points to floats of any alignment:
+ * floats. INGOT_SIMD_SCALAR makes all of them arrays, INGOT_SIMD_GENERIC vectors that gcc and clang have in C, as they
+ * are on RISC-V. In the list T is a type and p points to floats of any alignment:
  *
  *   T_load(p)  T_store(p, a)  T_set1(x)        all lanes
  *   T_load_n(p, n)  T_store_n(p, n, a)         the first n lanes, 0 <= n <= lanes; the rest of the memory is not
@@ -49,6 +50,10 @@
 /* The types that are one register. */
 #if defined(INGOT_SIMD_SCALAR)
 #define INGOT_SIMD_NAME "scalar"
+#elif defined(INGOT_SIMD_GENERIC) || (defined(__riscv_v) && defined(__GNUC__))
+#define INGOT_SIMD_NAME "generic"
+#define INGOT_HAS_GENERIC 1
+#include "simd/generic.h"
 #else
 #if defined(__SSE2__)
 #define INGOT_SIMD_NAME "sse"
@@ -58,6 +63,11 @@
 #define INGOT_SIMD_NAME "neon"
 #define INGOT_HAS_F32X4 1
 #include "simd/neon.h"
+#elif defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) && !defined(__ARM_BIG_ENDIAN) && defined(__GNUC__) && \
+    !defined(__clang__) /* assembly of gcc's */
+#define INGOT_SIMD_NAME "mve"
+#define INGOT_HAS_F32X4 1
+#include "simd/mve.h"
 #elif defined(__wasm_simd128__)
 #define INGOT_SIMD_NAME "wasm"
 #define INGOT_HAS_F32X4 1
@@ -93,7 +103,8 @@
     }                                                                                                                  \
     INGOT_INLINE T T##_fma_lane(T a, int32_t l, T b, T c) { return T##_fma(T##_lane(a, l), b, c); }
 
-#if !defined(INGOT_HAS_F32X4)
+#if defined(INGOT_HAS_GENERIC)
+#elif !defined(INGOT_HAS_F32X4)
 INGOT_SCALAR_VECTOR(f32x4, 4)
 INGOT_SCALAR_VECTOR(f32x8, 8)
 INGOT_SCALAR_VECTOR(f32x16, 16)

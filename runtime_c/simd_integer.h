@@ -4,21 +4,28 @@
  *   T_set1  T_load  T_store  T_load_n  T_store_n  T_first_n  T_load_strided  T_store_strided    as those of floats
  *   T_load_i8  T_load_u8  T_load_i16 (p)       lanes that are narrower in memory; also ..._n(p, n), ..._strided(p, s)
  *   T_load_words(p)                            lane l of L is the word of the bytes p[l], p[L + l], p[2 * L + l] ...
+ *   T_load_pairs(p)                            lane l of L is the word of the numbers of 16 bits p[l] and p[L + l]
  *   T_store_i8  T_store_u8  T_store_i16 (p, a) the lowest bits of each lane; also ..._n(p, n, a), ..._strided(p, s, a)
  *   T_add  T_sub  T_mul (a, b)                 wrap around
+ *   T_add_scaled(a, x, c)                      c + a * x, where x is one number
  *   T_min  T_max (a, b)
  *   T_dot_u8s8  T_dot_s8u8  T_dot_s8s8  T_dot_u8u8 (a, b, c)   in each lane c and the products of the four bytes of a,
  *                                              with a sign (s8) or without (u8), and those of b; exact
+ *   T_dot_s16s16(a, b, c)                      the same of the two numbers of 16 bits, with a sign, of a and of b
+ *   T_dot_u8s8_at(p, b, c), ...                the same with the word that p points to, for all lanes
  *   i32x4_load_bytes(p)                        the words of 16 bytes
  *   i32x4_dot_u8s8_lane(a, l, b, c), ...       the same with the word that is lane l of a, for all lanes
  *   i32x4_matrix_dot_u8s8(a, b, c), ...        c and the product of two rows of eight bytes, a, by two columns, b
  *   i32x4_zip_words(a, b, n)  i32x4_zip_pairs  half n of the lanes of a and b in turns, one or two at a time
+ *   i32x4_unzip_words(a, b, n)                 every other lane of a and b, from lane n on
  *   T_low_i8  T_low_u8  T_low_i16 (a)          the lowest bits of each lane, as numbers of a narrower type
  *   T_lookup_i8  T_lookup_u8 (t, a)            t[a] lane by lane, of tables of 256; 0 <= a < 256
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)                an integer; sums wrap around
  *   T_held(a)                                  a, in a register
  *   T_from_f32(x)                              toward zero; INT32_MIN where it does not fit
  *   T_nearest_f32(x)                           the nearest one, ties to even, where it fits
+ *   T_round_i8(x, zero)  T_round_u8(x, zero)   in the lowest bits of each lane a byte: the nearest one plus an integer
+ *                                              from -255 to 255, saturated; x is not NaN
  *   F_from_i32(a)                              the nearest float
  */
 #ifndef INGOT_SIMD_INTEGER_H
@@ -28,12 +35,20 @@
 
 /* ---------------------------------------------------------------- which are one register */
 
+#if defined(INGOT_HAS_GENERIC)
+#include "simd/generic_integer.h"
+#else
 #if defined(INGOT_HAS_F32X4) && defined(__SSE4_1__)
 #define INGOT_HAS_I32X4 1
 typedef __m128i i32x4;
 #elif defined(INGOT_HAS_F32X4) && defined(__ARM_NEON) && defined(__aarch64__) && !defined(__ARM_BIG_ENDIAN)
 #define INGOT_HAS_I32X4 1
 typedef int32x4_t i32x4;
+#elif defined(INGOT_HAS_F32X4) && defined(__ARM_FEATURE_MVE)
+#define INGOT_HAS_I32X4 1
+#define INGOT_HAS_I32X4_PARTS 1
+#define INGOT_HAS_I32X4_ROUND 1
+#include "simd/mve_integer.h"
 #else
 typedef struct {
     int32_t v[4];
@@ -62,6 +77,7 @@ typedef struct {
 typedef struct {
     int32_t v[16];
 } i32x16;
+#endif
 #endif
 
 /* ---------------------------------------------------------------- arrays */
@@ -113,6 +129,7 @@ typedef struct {
     INGOT_INTEGER_ARRAY_DOT(T, L, s8u8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, s8s8)                                                                                \
     INGOT_INTEGER_ARRAY_DOT(T, L, u8u8)                                                                                \
+    INGOT_INTEGER_ARRAY_DOT(T, L, s16s16)                                                                              \
     INGOT_INLINE T T##_from_f32(F x)                                                                                   \
     {                                                                                                                  \
         float lanes[L];                                                                                                \
@@ -162,6 +179,7 @@ typedef struct {
     INGOT_PAIR_OP3(T, H, dot_s8u8)                                                                                     \
     INGOT_PAIR_OP3(T, H, dot_s8s8)                                                                                     \
     INGOT_PAIR_OP3(T, H, dot_u8u8)                                                                                     \
+    INGOT_PAIR_OP3(T, H, dot_s16s16)                                                                                   \
     INGOT_INLINE T T##_from_f32(F x)                                                                                   \
     {                                                                                                                  \
         T r;                                                                                                           \
@@ -226,6 +244,17 @@ typedef struct {
         return T##_dot_u8s8(b, T##_turned(a), width##_add_epi32(c, width##_add_epi32(half, half)));                          \
     }
 
+/* Products of 16 bits, whose sums in pairs wrap around as those of vectors do; in one instruction, or in two. */
+#define INGOT_X86_DOT_OF_SHORTS(T, dpwssd, constraint)                                                                 \
+    INGOT_INLINE T T##_dot_s16s16(T a, T b, T c)                                                                       \
+    {                                                                                                                  \
+        c = dpwssd(c, a, b);                                                                                           \
+        INGOT_HOLD(constraint, c);                                                                                     \
+        return c;                                                                                                      \
+    }
+#define INGOT_X86_MADD(T, width)                                                                                       \
+    INGOT_INLINE T T##_dot_s16s16(T a, T b, T c) { return width##_add_epi32(c, width##_madd_epi16(a, b)); }
+
 /* By products of 16 bits, whose sums in pairs are exact, where there is none: those of bytes would saturate. */
 #define INGOT_X86_DOT_OF_PAIRS(T, width, si)                                                                           \
     INGOT_INLINE T T##_even_s8(T a) { return width##_srai_epi16(width##_slli_epi16(a, 8), 8); }                        \
@@ -249,10 +278,13 @@ typedef struct {
 INGOT_X86_INTEGER(i32x4, f32x4, _mm, si128, ps)
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
 INGOT_X86_DOT(i32x4, _mm, si128, _mm_dpbusd_epi32, "+v")
+INGOT_X86_DOT_OF_SHORTS(i32x4, _mm_dpwssd_epi32, "+v")
 #elif defined(__AVXVNNI__)
 INGOT_X86_DOT(i32x4, _mm, si128, _mm_dpbusd_avx_epi32, "+x")
+INGOT_X86_DOT_OF_SHORTS(i32x4, _mm_dpwssd_avx_epi32, "+x")
 #else
 INGOT_X86_DOT_OF_PAIRS(i32x4, _mm, si128)
+INGOT_X86_MADD(i32x4, _mm)
 #endif
 INGOT_INLINE i32x4 i32x4_load_i8(const int8_t *p) { return _mm_cvtepi8_epi32(f32x4_four_bytes(p)); }
 INGOT_INLINE i32x4 i32x4_load_u8(const uint8_t *p) { return _mm_cvtepu8_epi32(f32x4_four_bytes(p)); }
@@ -265,6 +297,11 @@ INGOT_INLINE i32x4 i32x4_load_words(const void *p)
 {
     const __m128i turned = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), turned);
+}
+INGOT_INLINE i32x4 i32x4_load_pairs(const int16_t *p)
+{
+    const __m128i rows = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm_unpacklo_epi16(rows, _mm_unpackhi_epi64(rows, rows));
 }
 INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 {
@@ -282,10 +319,13 @@ INGOT_INLINE void i32x4_store_i16(int16_t *p, i32x4 a)
 INGOT_X86_INTEGER(i32x8, f32x8, _mm256, si256, ps)
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
 INGOT_X86_DOT(i32x8, _mm256, si256, _mm256_dpbusd_epi32, "+v")
+INGOT_X86_DOT_OF_SHORTS(i32x8, _mm256_dpwssd_epi32, "+v")
 #elif defined(__AVXVNNI__)
 INGOT_X86_DOT(i32x8, _mm256, si256, _mm256_dpbusd_avx_epi32, "+x")
+INGOT_X86_DOT_OF_SHORTS(i32x8, _mm256_dpwssd_avx_epi32, "+x")
 #else
 INGOT_X86_DOT_OF_PAIRS(i32x8, _mm256, si256)
+INGOT_X86_MADD(i32x8, _mm256)
 #endif
 INGOT_INLINE i32x8 i32x8_load_i8(const int8_t *p)
 {
@@ -306,6 +346,11 @@ INGOT_INLINE i32x8 i32x8_load_words(const void *p)
                                                         _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
     return _mm256_shuffle_epi8(squares, _mm256_broadcastsi128_si256(turned));
 }
+INGOT_INLINE i32x8 i32x8_load_pairs(const int16_t *p)
+{
+    const __m256i rows = _mm256_permute4x64_epi64(_mm256_loadu_si256((const __m256i *)(const void *)p), 0xd8);
+    return _mm256_unpacklo_epi16(rows, _mm256_unpackhi_epi64(rows, rows));
+}
 INGOT_INLINE void i32x8_store_bytes(void *p, i32x8 a)
 {
     const __m256i bytes = _mm256_shuffle_epi8(a, _mm256_set1_epi32(0x0c080400));
@@ -322,8 +367,10 @@ INGOT_INLINE void i32x8_store_i16(int16_t *p, i32x8 a)
 INGOT_X86_INTEGER(i32x16, f32x16, _mm512, si512, ps)
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 INGOT_X86_DOT(i32x16, _mm512, si512, _mm512_dpbusd_epi32, "+v")
+INGOT_X86_DOT_OF_SHORTS(i32x16, _mm512_dpwssd_epi32, "+v")
 #elif defined(__AVX512BW__)
 INGOT_X86_DOT_OF_PAIRS(i32x16, _mm512, si512)
+INGOT_X86_MADD(i32x16, _mm512)
 #else
 /* In halves, by AVX2. */
 #define INGOT_X86_DOT_OF_HALVES(mix)                                                                                   \
@@ -339,6 +386,7 @@ INGOT_X86_DOT_OF_HALVES(u8s8)
 INGOT_X86_DOT_OF_HALVES(s8u8)
 INGOT_X86_DOT_OF_HALVES(s8s8)
 INGOT_X86_DOT_OF_HALVES(u8u8)
+INGOT_X86_DOT_OF_HALVES(s16s16)
 #endif
 INGOT_INLINE i32x16 i32x16_load_i8(const int8_t *p)
 {
@@ -367,6 +415,12 @@ INGOT_INLINE i32x16 i32x16_load_words(const void *p)
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), _mm512_loadu_si512(p));
     return _mm512_shuffle_epi8(squares, _mm512_broadcast_i32x4(turned));
 #endif
+}
+INGOT_INLINE i32x16 i32x16_load_pairs(const int16_t *p)
+{
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p + 16)));
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 #define INGOT_HAS_I32X16_LOAD_WORDS 1
 #endif
@@ -420,6 +474,18 @@ INGOT_INLINE void i32x4_store_bytes(void *p, i32x4 a)
 }
 INGOT_INLINE void i32x4_store_i16(int16_t *p, i32x4 a) { vst1_s16(p, vmovn_s32(a)); }
 
+INGOT_INLINE i32x4 i32x4_load_pairs(const int16_t *p)
+{
+    const int16x4x2_t pairs = vzip_s16(vld1_s16(p), vld1_s16(p + 4));
+    return vreinterpretq_s32_s16(vcombine_s16(pairs.val[0], pairs.val[1]));
+}
+/* The first numbers of all lanes and the second ones, which stay in registers where b is used again. */
+INGOT_INLINE i32x4 i32x4_dot_s16s16(i32x4 a, i32x4 b, i32x4 c)
+{
+    c = vmlal_s16(c, vmovn_s32(a), vmovn_s32(b));
+    return vmlal_s16(c, vshrn_n_s32(a, 16), vshrn_n_s32(b, 16));
+}
+
 INGOT_INLINE int8x16_t i32x4_bytes(i32x4 a) { return vreinterpretq_s8_s32(a); }
 INGOT_INLINE uint8x16_t i32x4_unsigned_bytes(i32x4 a) { return vreinterpretq_u8_s32(a); }
 
@@ -470,6 +536,11 @@ INGOT_INLINE i32x4 i32x4_load_bytes(const void *p) { return vreinterpretq_s32_u8
         default: return dot(a, 3, b, c);                                                                               \
         }                                                                                                              \
     }
+#define INGOT_NEON_S16S16(a, l, b, c)                                                                                  \
+    vmlal_laneq_s16(vmlal_laneq_s16(c, vmovn_s32(b), vreinterpretq_s16_s32(a), 2 * (l)), vshrn_n_s32(b, 16),           \
+                    vreinterpretq_s16_s32(a), 2 * (l) + 1)
+INGOT_NEON_DOT_LANE(s16s16, INGOT_NEON_S16S16)
+#define INGOT_HAS_I32X4_DOT_LANE_OF_SHORTS 1
 #if defined(__ARM_FEATURE_DOTPROD)
 #define INGOT_NEON_S8S8(a, l, b, c) vdotq_laneq_s32(c, i32x4_bytes(b), i32x4_bytes(a), l)
 #define INGOT_NEON_U8U8(a, l, b, c)                                                                                    \
@@ -553,7 +624,9 @@ INGOT_INLINE i32x4 i32x4_matrix_dot_u8s8(i32x4 a, i32x4 b, i32x4 c)
     INGOT_INTEGER_ARRAY_IN_MEMORY(T, L, u8, uint8_t)                                                                   \
     INGOT_INTEGER_ARRAY_IN_MEMORY(T, L, i16, int16_t)
 
-#if defined(INGOT_HAS_I32X4)
+#if !defined(INGOT_HAS_GENERIC)
+#if defined(INGOT_HAS_I32X4_PARTS)
+#elif defined(INGOT_HAS_I32X4)
 INGOT_INTEGER_NAMES(i32x4)
 #else
 INGOT_INTEGER_ARRAY(i32x4, f32x4, 4)
@@ -576,6 +649,7 @@ INGOT_INTEGER_HALVES_IN_MEMORY(i32x16, i32x8, 8)
 #else
 INGOT_INTEGER_ARRAY(i32x16, f32x16, 16)
 INGOT_INTEGER_ARRAYS_IN_MEMORY(i32x16, 16)
+#endif
 #endif
 
 /* Parts of vectors, and lanes that lie apart, by an array. */
@@ -614,15 +688,17 @@ INGOT_INTEGER_ARRAYS_IN_MEMORY(i32x16, 16)
         return lanes[0];                                                                                               \
     }
 
+#define INGOT_INTEGER_ANY(T, L)                                                                                        \
+    INGOT_INTEGER_REDUCE(T, L, add)                                                                                    \
+    INGOT_INTEGER_REDUCE(T, L, min)                                                                                    \
+    INGOT_INTEGER_REDUCE(T, L, max)                                                                                    \
+    INGOT_INLINE T T##_held(T a) { return a; }
+
 #define INGOT_INTEGER_ALL_PARTS(T, L)                                                                                  \
     INGOT_INTEGER_PARTS(T, L, int32_t, )                                                                               \
     INGOT_INTEGER_PARTS(T, L, int8_t, _i8)                                                                             \
     INGOT_INTEGER_PARTS(T, L, uint8_t, _u8)                                                                            \
     INGOT_INTEGER_PARTS(T, L, int16_t, _i16)                                                                           \
-    INGOT_INTEGER_REDUCE(T, L, add)                                                                                    \
-    INGOT_INTEGER_REDUCE(T, L, min)                                                                                    \
-    INGOT_INTEGER_REDUCE(T, L, max)                                                                                    \
-    INGOT_INLINE T T##_held(T a) { return a; }                                                                         \
     INGOT_INLINE T T##_first_n(T a, T b, ptrdiff_t n)                                                                  \
     {                                                                                                                  \
         INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
@@ -691,6 +767,12 @@ INGOT_INTEGER_LOOKUP(i32x8, 8, u8, uint8_t)
         INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
         for (int l = 0; l < L; ++l) lanes[l] = ingot_word(b[l], b[L + l], b[2 * L + l], b[3 * L + l]);                 \
         return T##_load(lanes);                                                                                        \
+    }                                                                                                                  \
+    INGOT_INLINE T T##_load_pairs(const int16_t *p)                                                                    \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) int32_t lanes[L];                                                                            \
+        for (int l = 0; l < L; ++l) lanes[l] = ingot_pair(p[l], p[L + l]);                                             \
+        return T##_load(lanes);                                                                                        \
     }
 #if !defined(INGOT_HAS_I32X4)
 INGOT_INTEGER_LOAD_WORDS(i32x4, 4)
@@ -700,6 +782,42 @@ INGOT_INTEGER_LOAD_WORDS(i32x8, 8)
 #endif
 #if !defined(INGOT_HAS_I32X16_LOAD_WORDS)
 INGOT_INTEGER_LOAD_WORDS(i32x16, 16)
+#endif
+
+/* A word in memory for all lanes. */
+#if !defined(INGOT_HAS_GENERIC)
+#define INGOT_INTEGER_DOT_AT(T, mix, type)                                                                             \
+    INGOT_INLINE T T##_dot_##mix##_at(const type *p, T b, T c)                                                         \
+    {                                                                                                                  \
+        return T##_dot_##mix(T##_set1(ingot_load_word(p)), b, c);                                                      \
+    }
+#define INGOT_INTEGER_DOTS_AT(T)                                                                                       \
+    INGOT_INTEGER_DOT_AT(T, s8s8, int8_t)                                                                              \
+    INGOT_INTEGER_DOT_AT(T, s8u8, int8_t)                                                                              \
+    INGOT_INTEGER_DOT_AT(T, u8s8, uint8_t)                                                                             \
+    INGOT_INTEGER_DOT_AT(T, u8u8, uint8_t)
+#define INGOT_INTEGER_DOT_OF_SHORTS_AT(T)                                                                              \
+    INGOT_INLINE T T##_dot_s16s16_at(const int16_t *p, T b, T c)                                                       \
+    {                                                                                                                  \
+        return T##_dot_s16s16(T##_set1(ingot_load_pair(p)), b, c);                                                     \
+    }
+#if defined(INGOT_HAS_I32X4) && defined(__ARM_NEON)
+/* By one lane of a register: neither number of the word is put in a register of its own. Sums are held, as gcc would
+ * else copy them from one register to another. */
+INGOT_INLINE i32x4 i32x4_dot_s16s16_at(const int16_t *p, i32x4 b, i32x4 c)
+{
+    c = INGOT_NEON_S16S16(vdupq_n_s32(ingot_load_pair(p)), 0, b, c);
+    INGOT_HOLD("+w", c);
+    return c;
+}
+#else
+INGOT_INTEGER_DOT_OF_SHORTS_AT(i32x4)
+#endif
+INGOT_INTEGER_DOT_OF_SHORTS_AT(i32x8)
+INGOT_INTEGER_DOT_OF_SHORTS_AT(i32x16)
+INGOT_INTEGER_DOTS_AT(i32x4)
+INGOT_INTEGER_DOTS_AT(i32x8)
+INGOT_INTEGER_DOTS_AT(i32x16)
 #endif
 
 /* One lane of an operand for all: a vector of it, where there is no instruction. */
@@ -721,6 +839,7 @@ INGOT_INLINE i32x4 i32x4_load_bytes(const void *p)
 #endif
 #if defined(INGOT_HAS_I32X4) && defined(__ARM_NEON)
 INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n) { return n ? vzip2q_s32(a, b) : vzip1q_s32(a, b); }
+INGOT_INLINE i32x4 i32x4_unzip_words(i32x4 a, i32x4 b, int32_t n) { return n ? vuzp2q_s32(a, b) : vuzp1q_s32(a, b); }
 INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
 {
     const int64x2_t x = vreinterpretq_s64_s32(a), y = vreinterpretq_s64_s32(b);
@@ -733,6 +852,14 @@ INGOT_INLINE i32x4 i32x4_zip_words(i32x4 a, i32x4 b, int32_t n)
     i32x4_store(x, a);
     i32x4_store(y, b);
     const int32_t r[4] = {x[2 * n], y[2 * n], x[2 * n + 1], y[2 * n + 1]};
+    return i32x4_load(r);
+}
+INGOT_INLINE i32x4 i32x4_unzip_words(i32x4 a, i32x4 b, int32_t n)
+{
+    INGOT_ALIGNED(64) int32_t x[4], y[4];
+    i32x4_store(x, a);
+    i32x4_store(y, b);
+    const int32_t r[4] = {x[n], x[n + 2], y[n], y[n + 2]};
     return i32x4_load(r);
 }
 INGOT_INLINE i32x4 i32x4_zip_pairs(i32x4 a, i32x4 b, int32_t n)
@@ -762,6 +889,9 @@ INGOT_INTEGER_MATRIX_DOT(s8s8)
 INGOT_INTEGER_MATRIX_DOT(u8u8)
 INGOT_INTEGER_MATRIX_DOT(u8s8)
 #endif
+#if !defined(INGOT_HAS_I32X4_DOT_LANE_OF_SHORTS)
+INGOT_INTEGER_DOT_LANE(s16s16)
+#endif
 #if !defined(INGOT_HAS_I32X4_DOT_LANE)
 INGOT_INTEGER_DOT_LANE(s8s8)
 INGOT_INTEGER_DOT_LANE(u8u8)
@@ -771,8 +901,31 @@ INGOT_INTEGER_DOT_LANE(u8s8)
 INGOT_INTEGER_DOT_LANE(s8u8)
 #endif
 
+#if !defined(INGOT_HAS_I32X4_PARTS)
 INGOT_INTEGER_ALL_PARTS(i32x4, 4)
+#endif
 INGOT_INTEGER_ALL_PARTS(i32x8, 8)
 INGOT_INTEGER_ALL_PARTS(i32x16, 16)
+INGOT_INTEGER_ANY(i32x4, 4)
+INGOT_INTEGER_ANY(i32x8, 8)
+INGOT_INTEGER_ANY(i32x16, 16)
+
+#define INGOT_INTEGER_ADD_SCALED(T)                                                                                    \
+    INGOT_INLINE T T##_add_scaled(T a, int32_t x, T c) { return T##_add(c, T##_mul(a, T##_set1(x))); }
+#define INGOT_INTEGER_ROUND(T, F, name, least, most)                                                                   \
+    INGOT_INLINE T T##_round_##name(F x, int32_t zero)                                                                 \
+    {                                                                                                                  \
+        const F low = F##_set1((float)((least) - zero)), high = F##_set1((float)((most) - zero));                      \
+        return T##_add(T##_nearest_f32(F##_min(high, F##_max(low, x))), T##_set1(zero));                               \
+    }
+#define INGOT_INTEGER_ROUNDS(T, F)                                                                                     \
+    INGOT_INTEGER_ADD_SCALED(T)                                                                                        \
+    INGOT_INTEGER_ROUND(T, F, i8, -128, 127)                                                                           \
+    INGOT_INTEGER_ROUND(T, F, u8, 0, 255)
+#if !defined(INGOT_HAS_I32X4_ROUND)
+INGOT_INTEGER_ROUNDS(i32x4, f32x4)
+#endif
+INGOT_INTEGER_ROUNDS(i32x8, f32x8)
+INGOT_INTEGER_ROUNDS(i32x16, f32x16)
 
 #endif /* INGOT_SIMD_INTEGER_H */

@@ -16,6 +16,7 @@ from ...ir.relax.control import graph_functions
 from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, RelaxVar, TensorStructInfo, TupleGetItem
 from ...ir.transform.graph import remove_unused
 from ..builder import Builder
+from ..problems import listed
 from ..shapes import MOST_DIM, shape_text
 from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
@@ -100,16 +101,10 @@ class GraphImporter:
 
     def _check_operators(self, nodes):
         """All operators that cannot be imported, in one error."""
-        problems = {}
-        for node in nodes:
-            problem = self._operator_problem(node)
-            if problem:
-                problems.setdefault(problem, []).append(node.title)
-        if problems:
-            lines = [f"{text}: {titles[0]}" + (f" and {len(titles) - 1} more" if len(titles) > 1 else "")
-                     for text, titles in problems.items()]
-            raise OnnxImportError("the model uses operators that cannot be imported:\n  " + "\n  ".join(lines) +
-                                  "\nrewrite or replace them before the export")
+        lines = listed((self._operator_problem(node), node.title) for node in nodes)
+        if lines:
+            raise OnnxImportError(f"the model uses operators that cannot be imported:\n{lines}\n"
+                                  "rewrite or replace them before the export")
 
     def _operator_problem(self, node):
         held = [p for g in subgraphs(node.proto) for n in self.expanded(g) if (p := self._operator_problem(n))]

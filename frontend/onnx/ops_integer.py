@@ -1,7 +1,9 @@
-"""Products and convolutions of quantized tensors: sums of (x - zero point) * (w - zero point) as 32-bit integers, which
-ir/transform/qnn_canonicalize.py says how to compute."""
+"""Products and convolutions of quantized tensors: sums of (x - zero point) * (w - zero point) as 32-bit integers, or as
+64-bit ones of 16 bits that may ask for these; ir/transform/qnn_canonicalize.py says how to compute them."""
 from __future__ import annotations
 
+from ...ir.relax.expr import Constant
+from ...ir.relax.ops.qnn import sums_dtype
 from ..shapes import dims_of
 from .converter import converts
 from .ops_nn import add_bias, convolved
@@ -15,17 +17,32 @@ def shifted(node, x, zero, axis, dtype="int32"):
     return node.call("subtract", x, along(node, node.astype(zero, dtype), axis))
 
 
-def product(node, x, x_zero, w, w_zero):
-    """The sums of a matrix product in int32. Vectors of zero points: of x for rows, of w for columns."""
-    return node.call("qnn.matmul", x, w, _zero(node, x, x_zero, -2), _zero(node, w, w_zero, -1))
+def product(node, x, x_zero, w, w_zero, bias=None):
+    """The sums of a matrix product, and a bias. Vectors of zero points: of x for rows, of w for columns."""
+    zeros = _zero(node, x, x_zero, -2), _zero(node, w, w_zero, -1)
+    columns = (*range(w.struct_info.ndim - 2), -1)
+    total = node.call("qnn.matmul", x, w, *zeros, out_dtype=_sums(x, w, zeros, columns, bias))
+    return total if bias is None else node.call("add", total, node.astype(bias, total.struct_info.dtype))
 
 
-def convolution(node, x, x_zero, w, w_zero):
-    """The sums of a convolution in int32. A vector of zero points is of w, for output channels. Padding is the zero
+def convolution(node, x, x_zero, w, w_zero, bias=None):
+    """The sums of a convolution, and a bias. A vector of zero points is of w, for output channels. Padding is the zero
     point of x: 0 once that is subtracted."""
     rank = x.struct_info.ndim
     zeros = _zero(node, x, x_zero, -rank), _zero(node, w, w_zero, -rank)
-    return convolved(node, x, w, zeros)
+    total = convolved(node, x, w, zeros, _sums(x, w, zeros, (0,), bias))
+    return add_bias(node, total, None if bias is None else node.astype(bias, total.struct_info.dtype), rank - 2)
+
+
+def _sums(x, w, zeros, columns, bias):
+    """The dtype that sums along all axes of w but `columns` are in."""
+    known = [v.data if isinstance(v, Constant) else None for v in (w, *zeros, bias)]
+    weight, x_zero, w_zero, own = known
+    weight = None if weight is None or w_zero is None else weight.astype("int64") - w_zero
+    zero = None if x_zero is None or x_zero.size != 1 else int(x_zero.reshape(()))
+    if bias is not None and own is None:
+        zero = None  # as little is known of the sums
+    return sums_dtype(str(x.struct_info.dtype), zero, weight, columns, 0 if own is None else own)
 
 
 def _zero(node, x, zero, axis):
@@ -80,6 +97,5 @@ def conv_integer(node):
 def qlinear_conv(node):
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
     rank = x.struct_info.ndim
-    total = convolution(node, x, x_zero, w, w_zero)
-    total = add_bias(node, total, node.input(8), rank - 2)
+    total = convolution(node, x, x_zero, w, w_zero, node.input(8))
     return requantized(node, total, ratio(node, x_scale, w_scale, y_scale), y_zero, 1 - rank)

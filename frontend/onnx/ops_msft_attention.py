@@ -300,8 +300,8 @@ def group_query_attention(node):
 
 
 def _outside_of_window(node, rows, total, dtype):
-    """[B or 1, 1, S, T]: what hides the keys after each query, whose place among them `rows` [B or 1, S] says, and those
-    more than attribute local_window_size before."""
+    """[B or 1, 1, S, T]: what hides the keys after each query, whose place among them `rows` [B or 1, S] says, and
+    those more than attribute local_window_size before."""
     batch, length = dims_of(rows)
     rows = node.bind(node.reshape(rows, [batch, length, 1]))
     columns = node.reshape(node.tensor(node.positions(total)), [1, 1, total])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.relax.expr import Constant
+from ...ir.relax.ops.qnn import BYTES, WORDS
 from ..shapes import dims_of
 from ..shapes import product as size_of
 from .converter import microsoft
@@ -49,10 +50,12 @@ def _saturated(node, x, dtype):
 
 
 def mapped(node, x, function):
-    """function(x), elementwise, of a tensor of bytes: looked up, where function of constants is one."""
+    """function(x), elementwise, of a quantized tensor: looked up, of bytes and where function of constants is one."""
     dtype = x.struct_info.dtype
-    if str(dtype) not in ("uint8", "int8"):
-        raise node.error(f"takes tensors of uint8 or int8, not of {dtype}")
+    if str(dtype) in WORDS:
+        return function(x)
+    if str(dtype) not in BYTES:
+        raise node.error(f"takes tensors of {', '.join((*BYTES, *WORDS))}, not of {dtype}")
     first = int(dtype.finite_range()[0])
     table = function(node.const(np.arange(first, first + 256), dtype))
     if not isinstance(table, Constant):
@@ -230,8 +233,7 @@ def qgemm(node):
     if a.struct_info.ndim != 2 or b.struct_info.ndim != 2:
         raise node.error("takes matrices: A and B must have 2 dimensions")
     a, b = (node.transpose(v, (1, 0) if node.attr(name) else (0, 1)) for v, name in ((a, "transA"), (b, "transB")))
-    total = product(node, a, one_number(node, a_zero), b, b_zero)
-    total = total if c is None else node.call("add", total, c)
+    total = product(node, a, one_number(node, a_zero), b, b_zero, c)
     scale = node.call("multiply", scalar_like(node, node.attr("alpha"), a_scale), one_number(node, a_scale))
     scale = node.call("multiply", scale, b_scale)
     if y_scale is None:

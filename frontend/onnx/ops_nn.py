@@ -101,9 +101,9 @@ def conv(node):
     return add_bias(node, convolved(node, x, w), node.input(2), x.struct_info.ndim - 2)
 
 
-def convolved(node, x, w, zeros=()):
-    """The convolution of x by w; of quantized ones, with their zero points. One spatial dimension runs as two, of which
-    the first has extent 1: it shares the schedules of nn.conv2d."""
+def convolved(node, x, w, zeros=(), dtype=None):
+    """The convolution of x by w; of quantized ones, with their zero points, in a dtype. One spatial dimension runs as
+    two, of which the first has extent 1: it shares the schedules of nn.conv2d."""
     rank = spatial_rank(node, 3, (x, w))
     strides, pads, dilations = window(node, kernel_of(node, w), dims_of(x)[2:])
     group = node.attr("group", 1)
@@ -112,7 +112,7 @@ def convolved(node, x, w, zeros=()):
         strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
         zeros = [lift(node, z) if z.struct_info.ndim == 3 else z for z in zeros]
     result = node.call(f"{'qnn' if zeros else 'nn'}.conv{max(rank, 2)}d", x, w, *zeros, strides=strides, padding=pads,
-                       dilation=dilations, groups=group)
+                       dilation=dilations, groups=group, **({"out_dtype": dtype} if dtype else {}))
     return node.call("squeeze", result, axis=(2,)) if rank == 1 else result
 
 

@@ -2,7 +2,11 @@
 
 The tools write a quantized network in one of two forms: with operators of bytes, or with those of floats between
 conversions, which runtimes take for the first. Where all that a node reads is dequantized, and all that it makes is
-quantized, the conversion before it and the one behind it become part of it. Sums are those of integers then.
+quantized, the conversion before it and the one behind it become part of it. Sums are those of integers then. A Relu
+between such a node and the conversion behind it bounds the integers.
+
+Of 16 bits are products by constants, and what moves elements. Others stay floats between conversions, in one kernel
+with these: they are rounded as onnxruntime rounds them, and no table holds a function of so many numbers.
 """
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from .functions import Node
 from .load import DOMAINS, KNOWN_DOMAINS
 from .msft_schemas import MICROSOFT, schemas
 
-_BYTES = ("int8", "uint8")
+_KINDS = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}
 
 
 def integer_nodes(nodes, constant, outputs):
@@ -27,7 +31,7 @@ def integer_nodes(nodes, constant, outputs):
     """
     makers = {name: node for node in nodes for name in node.proto.output}
     readers = Counter([*outputs, *(name for node in nodes for name in used_names(node.proto))])
-    return [_integer_node(node, makers, readers, constant) or node for node in nodes]
+    return [new for node in nodes for new in _integer_nodes(node, makers, readers, constant) or (node,)]
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,31 @@ class Conversion:
         return [self.tensor, self.scale, self.zero]
 
 
-def _integer_node(node, makers, readers, constant):
-    """The node of integers for the QuantizeLinear `node` and what is before it; None where there is none."""
+def _integer_nodes(node, makers, readers, constant):
+    """The nodes of integers for the QuantizeLinear `node` and what is before it; None where there are none."""
     target = _conversion(node, "QuantizeLinear", constant)
     inner = makers.get(node.proto.input[0]) if target else None
-    if inner and inner.proto.op_type == "Relu" and _alone(inner, readers) and _is_least(constant(target.zero)):
-        inner = makers.get(inner.proto.input[0])  # what is below the least number of bytes is cut off anyway
+    if inner and inner.proto.op_type == "Relu" and _alone(inner, readers) and _one(constant, target):
+        before = makers.get(inner.proto.input[0])
+        least = _is_least(constant(target.zero))  # what is below is cut off anyway
+        if not least and (before is None or before.proto.op_type not in _PRODUCTS):
+            return None
+        made = _integer_node(node, before, target, makers, readers, constant)
+        return made and ((made,) if least else _bounded(made, inner, target))
+    made = _integer_node(node, inner, target, makers, readers, constant)
+    return made and (made,)
+
+
+def _bounded(made, relu, target):
+    """A node of integers, and a Relu of what it makes: those below the zero point become that."""
+    output, inner = made.proto.output[0], f"{made.proto.output[0]}_before_{relu.proto.op_type}"
+    made.proto.output[0] = inner
+    return made, Node(helper.make_node("Max", [inner, target.zero], [output], name=relu.proto.name), relu.opset)
+
+
+def _integer_node(node, inner, target, makers, readers, constant):
+    """The node of integers for the QuantizeLinear `node`, which is `target`, and the node `inner`, whose result it
+    takes, or a Relu of it; None where there is none."""
     if not inner or not _alone(inner, readers):
         return None
     operands = [_conversion(makers.get(name), "DequantizeLinear", constant) for name in inner.proto.input]
@@ -99,24 +122,31 @@ def _conversion(node, op_type, constant):
 
 
 def _is_least(zero):
-    return str(zero.dtype) in _BYTES and bool((zero == np.iinfo(zero.dtype).min).all())
+    return bool((zero == np.iinfo(zero.dtype).min).all())
 
 
 def _one(constant, *conversions):
-    """Whether all have one scale and one zero point each, of the same type of bytes."""
+    """Whether all have one scale and one zero point each, of the same type of integers."""
     kinds = {str(constant(c.zero).dtype) for c in conversions}
     whole = all(constant(name).size == 1 for c in conversions for name in c.names[1:])
-    return whole and len(kinds) == 1 and kinds <= set(_BYTES)
+    return whole and len(kinds) == 1 and kinds <= set(_KINDS)
+
+
+def _bits(constant, conversion):
+    """Of the integers of a tensor, 0 of others."""
+    return _KINDS.get(str(constant(conversion.zero).dtype), 0)
 
 
 def _weight(constant, x, w, axis):
-    """Whether a weight is of bytes that products with x take, with a scale in all or for each element of `axis`."""
-    kinds = [str(constant(v.zero).dtype) for v in (x, w)]
-    if kinds[1] not in _BYTES or kinds == ["int8", "uint8"]:
+    """Whether a weight is of integers that products with x take, with a scale in all or for each element of `axis`. For
+    x of 16 bits it is a constant: sums of others may ask for more than 32 bits, which are slower than floats."""
+    kinds, array = [str(constant(v.zero).dtype) for v in (x, w)], constant(w.tensor)
+    if not 0 < _bits(constant, w) <= _bits(constant, x) or kinds == ["int8", "uint8"]:
+        return False
+    if array is None and _bits(constant, x) > 8:
         return False
     if all(constant(name).size == 1 for name in w.names[1:]):
         return True
-    array = constant(w.tensor)
     return array is not None and w.axis % array.ndim == axis and all(
         constant(name).shape == (array.shape[axis],) for name in w.names[1:])
 
@@ -174,7 +204,7 @@ def _elementwise(op_type):
     def convert(node, operands, target, constant):
         inputs = [*(name for operand in operands for name in operand.names), *target.names[1:]]
         attributes = [a for a in node.proto.attribute if a.name != "dilations" or set(a.ints) != {1}]
-        known = all(a.name in schemas()[op_type].attributes for a in attributes)
+        known = all(a.name in schemas()[op_type].attributes for a in attributes) and _bits(constant, target) == 8
         return _node(op_type, inputs, attributes, MICROSOFT) if known and _one(constant, *operands, target) else None
     return convert
 
@@ -187,13 +217,14 @@ def _concat(node, operands, target, constant):
 
 def _softmax(node, operands, target, constant):
     """Its default axis depends on the opset, by which the operator of bytes also knows what it normalizes."""
-    if not _one(constant, *operands, target):
+    if not _one(constant, *operands, target) or _bits(constant, target) != 8:
         return None
     axis = next((attr.i for attr in node.proto.attribute), 1 if node.opset < 13 else -1)
     inputs = [*operands[0].names, *target.names[1:]]
     return _node("QLinearSoftmax", inputs, [], MICROSOFT, axis=axis, opset=node.opset)
 
 
+_PRODUCTS = ("Conv", "MatMul", "Gemm")
 _RULES = {
     "Conv": _conv, "MatMul": _matmul, "Gemm": _gemm, "Concat": _concat, "Softmax": _softmax,
     **{name: _elementwise(f"QLinear{name}") for name in (

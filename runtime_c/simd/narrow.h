@@ -37,6 +37,7 @@ INGOT_NARROW_ALL(INGOT_NARROW_PARTS, f32x4, 4)
 INGOT_NARROW_ALL(INGOT_NARROW_PARTS, f32x8, 8)
 INGOT_NARROW_ALL(INGOT_NARROW_PARTS, f32x16, 16)
 
+#if !defined(INGOT_HAS_GENERIC) /* simd/generic.h has whole vectors */
 #if defined(INGOT_HAS_F32X4) && defined(__SSE4_1__)
 INGOT_INLINE __m128i f32x4_four_bytes(const void *p)
 {
@@ -111,6 +112,7 @@ INGOT_INLINE f32x16 f32x16_load_i16(const int16_t *p)
 INGOT_NARROW_ALL(INGOT_NARROW_PAIR, f32x16, f32x8, 8)
 #else
 INGOT_NARROW_ALL(INGOT_NARROW_WHOLE, f32x16)
+#endif
 #endif
 
 #endif /* INGOT_SIMD_NARROW_H */

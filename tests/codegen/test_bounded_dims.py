@@ -18,7 +18,8 @@ int main(void)
     for (int64_t n = 1; n <= 4; ++n) {
         if (conv_net_arena_bytes(n) > CONV_NET_ARENA_BYTES || conv_net_run(net, n, image, prob) != INGOT_OK) return 2;
     }
-    return conv_net_arena_bytes(4) + 64 * 64 < CONV_NET_ARENA_BYTES || conv_net_run(net, 5, image, prob) != INGOT_ERR_DIM;
+    return conv_net_arena_bytes(4) + 64 * 64 < CONV_NET_ARENA_BYTES || \
+conv_net_run(net, 5, image, prob) != INGOT_ERR_DIM;
 }
 """
 

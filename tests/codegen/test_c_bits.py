@@ -11,7 +11,7 @@ from ingot.codegen.c_function import print_function
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS
-from ingot.ir.tir.intrinsics import ROUNDS, TAPS
+from ingot.ir.tir.intrinsics import ALL_ROUNDS, ALL_TAPS, PAIR_DOTS
 from ingot.ir.tir.stmt import BufferStore, for_
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -21,8 +21,10 @@ DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint6
 
 
 def functions():
+    # Those of kernels of bytes are not among them.
+    of_bytes = {*ALL_TAPS.values(), *ALL_ROUNDS.values(), *PAIR_DOTS, "pair"}
     for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values()
-                        if not row.vector and row.name not in (*TAPS, *ROUNDS.values())):  # of kernels of bytes
+                        if not row.vector and row.name not in of_bytes):
         for dtype in DTYPES:
             x, y = (tir.decl_buffer((ROWS,), dtype, n) for n in "xy")
             call = tir.intrinsic(name, *((x[I], y[I])[:arity] if arity < 3 else (x[I], *FIELD)))

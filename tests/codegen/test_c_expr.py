@@ -159,10 +159,14 @@ def test_literals(tmp_path):
             assert got.tobytes() == want.tobytes() or np.isnan(value) and np.isnan(got[0]), (compiler, dtype, value)
 
 
+OF_FLOATS = [row for row in INTRINSICS.values()
+             if row.name not in ("ldexp", "nextafter")]  # of an integer, and of neighbours: tests/ir/tir/test_intrinsics.py
+
+
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 4e-7), ("float64", 1e-14)])
 def test_intrinsics(dtype, tolerance, tmp_path):
     functions, lowered, rows = [], {}, 40
-    for name, arity in ((row.name, row.arity) for row in INTRINSICS.values()):
+    for name, arity in ((row.name, row.arity) for row in OF_FLOATS):
         x, y = (decl_buffer((rows,), dtype, n) for n in "xy")
         call = E.Call("bool" if name in ("isnan", "isinf") else dtype, "tir." + name, (x[I], y[I], y[I])[:arity])
         out = decl_buffer((rows,), call.dtype, "out")
@@ -173,7 +177,7 @@ def test_intrinsics(dtype, tolerance, tmp_path):
     x = np.linspace(-2.2, 2.2, rows).astype(dtype)
     x[:4] = np.inf, -np.inf, np.nan, 0
     y = np.linspace(0.3, 4, rows).astype(dtype)
-    for name, arity, reference in ((row.name, row.arity, row.numpy) for row in INTRINSICS.values()):
+    for name, arity, reference in ((row.name, row.arity, row.numpy) for row in OF_FLOATS):
         out = np.zeros(rows, lowered[name].numpy)
         getattr(library, "f_" + name)(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)))
         with np.errstate(all="ignore"):

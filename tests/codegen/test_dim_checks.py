@@ -49,7 +49,8 @@ def test_the_self_test_takes_sizes_that_fit(kernel, size):
 
 
 def test_a_network_without_sizes_is_refused():
-    with pytest.raises(ValueError, match=r"no sizes of the symbolic dimensions n were found with which n \* n == 7: pin"):
+    with pytest.raises(ValueError,
+                       match=r"no sizes of the symbolic dimensions n were found with which n \* n == 7: pin"):
         ingot.compile(_reshape([7], "n"), target="c", threads="none")
 
 

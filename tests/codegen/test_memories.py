@@ -54,7 +54,8 @@ def test_the_folder_builds_and_checks_itself(model, tmp_path, single):
         pytest.skip("gcc or make is not installed")
     model.write(tmp_path / "net", single_file=single)
     header = (tmp_path / "net" / "residual_net.h").read_text()
-    for name, size in (("DTCM", "RESIDUAL_NET_ARENA_BYTES"), *((n.upper(), f"{s}u") for n, s in model.further_memories)):
+    for name, size in (("DTCM", "RESIDUAL_NET_ARENA_BYTES"),
+                       *((n.upper(), f"{s}u") for n, s in model.further_memories)):
         assert f"#define RESIDUAL_NET_ARENA_{name}_BYTES {size}" in header
     if single:
         command = ["gcc", *STRICT.split(), "-c", "residual_net.c", "-o", str(tmp_path / "net.o")]
@@ -96,8 +97,8 @@ def test_what_is_not_needed_may_be_left_out(tmp_path):
 
 
 def test_what_fits_nowhere_is_named():
-    with pytest.raises(LimitError, match=r"the memories have 10240 bytes, and no room for \w+ of \d+ bytes .* one memory "
-                                         r"need \d+ bytes"):
+    with pytest.raises(LimitError, match=r"the memories have 10240 bytes, and no room for \w+ of \d+ bytes .* one "
+                                         r"memory need \d+ bytes"):
         compile_module(ingot.from_onnx(load("residual_net")), Options.check(**HOW, memory="a=6K,b=4K"))
     with pytest.raises(LimitError, match="tiny has 32 bytes, and must hold the instance"):
         compile_module(ingot.from_onnx(load("residual_net")), Options.check(**HOW, memory="tiny=32,b=4M"))

@@ -1,4 +1,5 @@
-"""Results that lie where an input was that nobody reads any more: which kernels allow it, and that nothing else changes."""
+"""Results that lie where an input was that nobody reads any more: which kernels allow it,
+and that nothing else changes."""
 import numpy as np
 import pytest
 from onnx import helper
@@ -83,8 +84,8 @@ def test_nothing_is_looked_for_unasked():
     assert ATTRIBUTE not in find_overwrites(added).attrs
 
 
-@pytest.mark.parametrize("name, target", [("residual_net", "c"), ("residual_net", "x86-64-v3"), ("mobile_net", "x86-64-v3"),
-                                          ("transformer", "c")])
+@pytest.mark.parametrize("name, target", [("residual_net", "c"), ("residual_net", "x86-64-v3"),
+                                          ("mobile_net", "x86-64-v3"), ("transformer", "c")])
 def test_results_are_the_same_in_less_memory(name, target):
     model = load(name)
     feeds = list(feeds_of(model).values())

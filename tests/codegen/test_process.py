@@ -33,7 +33,8 @@ def test_also_after_an_error(threads):
 
 def test_the_reference_is_evaluated_on_one_thread(threads, monkeypatch):
     seen, evaluate = [], compiling.evaluate
-    monkeypatch.setattr(compiling, "evaluate", lambda *args, **known: seen.append(threads[-1]) or evaluate(*args, **known))
+    monkeypatch.setattr(
+        compiling, "evaluate", lambda *args, **known: seen.append(threads[-1]) or evaluate(*args, **known))
 
     @ingot.script.ir_module
     class Doubled:

@@ -105,11 +105,11 @@ def test_one_entry_is_enough(traces):
     ({"conv1": {"kernel": ""}}, r"a record has a plan or a trace, and may have a kernel and words, not kernel"),
     ({"conv1": [[["split", {}, []]]]}, r"schedules\['conv1'\]: not a saved trace: .*; a trace is what inspect prints "
                                        "at stage traces, or sch.trace"),
-    ({"conv1": [[["get_block", {"name": "a", "where": 1}, ["b0"]]], []]},
-     r"not a saved trace: .*get_block takes name, func_name, not name, where"),
+    ({"conv1": [[["GetBlock", [], ["a", "main", 1], ["b0"]]], []]},
+     r"not a saved trace: .*GetBlock takes name, func_name, not also \[1\]"),
     ({"conv0": [[], []]}, "no kernel is called 'conv0'; close are .*conv1"),
     ({"conv1": [[], []], "relu1": [[], []]}, r"schedules\['relu1'\]: kernel \w+ has a schedule already, by another"),
-    ({"conv1": [[["get_block", {"name": "no", "func_name": "main"}, ["b0"]]], []]},
+    ({"conv1": [[["GetBlock", [], ["no", "main"], ["b0"]]], []]},
      r"schedules\['conv1'\] does not fit this kernel: get_block: .*'no'.*: record it again \(inspect, stage traces\)"),
 ])
 def test_what_does_not_fit(schedules, message):
@@ -134,7 +134,6 @@ def test_a_trace_of_another_kernel(traces):
     for name, other in (("conv1", "fc"), ("fc", "conv1")):
         with pytest.raises(ValueError, match=rf"schedules\['{name}'\] does not fit this kernel"):
             ingot.compile(conv_net(), schedules={name: traces[other]}, **OPTIONS)
-    loops = [[["get_block", {"name": "pad_temp", "func_name": "main"}, ["b0"]],
-              ["get_loops", {"block": {"handle": "b0"}}, ["l1"]]], []]
+    loops = [[["GetBlock", [], ["pad_temp", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1"]]], []]
     with pytest.raises(ValueError, match="get_loops: it returned 4 handles where the trace has 1; the trace is of an"):
         ingot.compile(conv_net(), schedules={"conv1": loops}, opt_level=0, target="c")

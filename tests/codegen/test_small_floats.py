@@ -20,6 +20,7 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.ir.transform.pass_table import TIR
 from ingot.tir import transform as T
 
 NAMES = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
@@ -135,8 +136,8 @@ def test_programs_compute_in_float32(built, name):
 
 def test_legalization_leaves_float32_and_bits():
     func = matmul_te(3, 4, 5, "bfloat16")
-    for make in (T.LowerInitBlock, T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque, T.LowerOpaqueBlock,
-                 T.FlattenBuffer):
+    for make in (T.LowerInitBlock, T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque,
+                 TIR["LowerOpaqueBlock"], TIR["FlattenBuffer"]):
         func = make()(IRModule({"main": func}))["main"]
     other = T.FP8ComputeLegalize()(IRModule({"main": func}))["main"]
     assert other is func, "passes for other types leave it alone"

@@ -7,6 +7,9 @@ import pytest
 from ingot.codegen.target import Target, TargetError, host_name
 from ingot.codegen.toolchain import find_compiler, missing_tools
 from ingot.codegen.toolchains import is_supported_here, toolchain
+from ingot.ir.node import load_json, save_json, structural_equal
+from ingot.ir.script.functions import from_source
+from ingot.script import tir as T
 
 V2 = frozenset("cx16 popcnt sse4_1 sse4_2 ssse3".split())
 V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
@@ -17,9 +20,11 @@ ZEN4 = VBMI | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
 N1 = frozenset("asimd asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()) | {"part 0xd0c"}
 LANES = {  # of every row, in order
     "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "x86-64-v3-vnni": 8, "x86-64-v4-vnni": 16, "x86-64-v4-vbmi": 16,
-    "x86-64-v4-zen4": 16, "x86-64-v4-amx": 16, "aarch64-linux-gnu": 4, "aarch64-dotprod": 4, "aarch64-i8mm": 4,
+    "x86-64-v4-bf16": 16, "x86-64-v4-zen4": 16, "x86-64-v4-amx": 16, "aarch64-linux-gnu": 4, "aarch64-dotprod": 4,
+    "aarch64-i8mm": 4, "aarch64-fp16": 4, "aarch64-bf16": 4,
     "aarch64-neoverse-n1": 4, "aarch64-cortex-a53": 4, "aarch64-cortex-a72": 4, "aarch64-cortex-a76": 4,
-    "armv7-linux-gnueabihf": 4, "s390x-linux-gnu": 1, "riscv64-linux-gnu": 1, "armv7-vfpv3-linux-gnueabihf": 1,
+    "armv7-linux-gnueabihf": 4, "s390x-linux-gnu": 1, "riscv64-linux-gnu": 1, "riscv64-v": 16,
+    "armv7-vfpv3-linux-gnueabihf": 1,
     "cortex-m0plus": 1, "cortex-m3": 1, "rv32imc": 1, "cortex-m4f": 1, "cortex-m7": 1, "cortex-m33": 1,
     "cortex-m55": 1, "cortex-m85": 1, "rv32imafc": 1, "wasm32": 1, "wasm32-simd128": 4, "c-simd": 8,
     "c": 1, "cuda-sm_80": 4, "cuda-sm_90a": 4, "cuda": 4,
@@ -29,6 +34,7 @@ MACROS = {
     "aarch64-cortex-a53": {"__ARM_NEON"},
     "aarch64-cortex-a76": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
     "riscv64-linux-gnu": {"__riscv_float_abi_double"},
+    "riscv64-v": {"__riscv_v"},
     "armv7-vfpv3-linux-gnueabihf": {"__ARM_FP", "INGOT_SIMD_SCALAR"},
     "cortex-m0plus": {"__ARM_ARCH_6M__"},
     "cortex-m4f": {"__ARM_FP", "__ARM_FEATURE_DSP"},
@@ -40,11 +46,14 @@ MACROS = {
     "x86-64-v3-vnni": {"__AVX2__", "__AVXVNNI__"},
     "x86-64-v4-vnni": {"__AVX512F__", "__AVX512VNNI__"},
     "x86-64-v4-vbmi": {"__AVX512VNNI__", "__AVX512VBMI__"},
+    "x86-64-v4-bf16": {"__AVX512F__", "__AVX512VBMI__", "__AVX512BF16__"},
     "x86-64-v4-zen4": {"__AVX512F__", "__AVX512VBMI2__", "__FMA__"},
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
     "aarch64-dotprod": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
     "aarch64-i8mm": {"__ARM_FEATURE_DOTPROD", "__ARM_FEATURE_MATMUL_INT8"},
+    "aarch64-fp16": {"__ARM_FEATURE_DOTPROD", "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC"},
+    "aarch64-bf16": {"__ARM_FEATURE_MATMUL_INT8", "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC"},
     "aarch64-neoverse-n1": {"__ARM_NEON", "__ARM_FEATURE_DOTPROD"},
     "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
     "s390x-linux-gnu": {"__s390x__"},
@@ -110,7 +119,7 @@ def test_unknown_name_lists_the_known_ones():
     ("x86_64", V3 - {"fma"}, "c"),
     ("x86_64", V2, "x86-64-v2"), ("aarch64", frozenset({"crc32", "part 0xd08"}), "aarch64-cortex-a72"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("aarch64", N1, "aarch64-neoverse-n1"),
-    ("aarch64", N1 - {"part 0xd0c"}, "aarch64-dotprod"), ("aarch64", N1 | {"i8mm"}, "aarch64-neoverse-n1"),
+    ("aarch64", N1 - {"part 0xd0c"}, "aarch64-fp16"), ("aarch64", N1 | {"i8mm"}, "aarch64-neoverse-n1"),
     ("aarch64", frozenset({"asimddp", "i8mm"}), "aarch64-i8mm"),
     ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
     ("armv7l", frozenset({"vfpv3"}), "armv7-vfpv3-linux-gnueabihf"), ("armv7l", frozenset(), "c"),
@@ -139,9 +148,9 @@ def test_flags_enable_the_backend(name):
 
 def test_the_classic_face():
     target = Target(target="llvm -mcpu=haswell", host="llvm")
-    assert target is Target.get("x86-64-v3") and target.host is None
+    assert target.without_host() == Target.get("x86-64-v3") and target.host is Target.get("host")
     assert str(target.kind) == target.kind.name == "c"
-    assert Target({"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "+fma"]}) is target
+    assert Target({"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "+fma"]}) is Target.get("x86-64-v3")
     with pytest.raises(TargetError, match="unknown target 'sparc'"):
         Target("llvm", host="sparc")
     assert replace(target, byte_order="big").name == target.name and replace(target, byte_order="big") != target
@@ -156,3 +165,26 @@ def test_current_is_that_of_the_innermost_with():
             assert Target.current() is inner
         assert Target.current(allow_none=False) is outer
     assert Target.current() is None
+
+
+@pytest.mark.parametrize("given", [
+    lambda: Target("cuda", host="c"), lambda: Target("cuda --host c"), lambda: Target("cuda -host=c -arch=sm_100"),
+    lambda: Target({"kind": "cuda", "host": {"kind": "c"}}), lambda: Target("cuda", host="opencl").with_host("c"),
+    lambda: Target(Target("cuda", host="c"))])
+def test_a_target_keeps_its_host(given):
+    target = given()
+    assert target.host == Target("c") and target.name == "cuda" and target != Target("cuda")
+    assert target.without_host() == Target("cuda") and Target("cuda").host is None
+
+
+def test_programs_say_targets_and_hosts():
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32")):
+        T.func_attr({"target": T.target("cuda", host="c"), "other": T.target({"kind": "unheard", "keys": []})})
+        T.attr(T.target("cuda"), "target", 0)
+        A[0] = T.float32(1)
+
+    assert f.attrs["target"].host == Target("c") and f.attrs["other"] == {"kind": "unheard", "keys": []}
+    assert 'T.target("cuda", host="c")' in f.script()
+    assert structural_equal(from_source(f.script()), f) and structural_equal(load_json(save_json(f)), f)
+    assert not structural_equal(f.with_attr("target", Target("cuda")), f)

@@ -63,6 +63,27 @@ def test_cross_program(sources, tmp_path, target):
     assert output_of(build_program([sources / "main.c"], tmp_path / "program", target), target) == "41"
 
 
+def test_a_compiler_that_is_too_old_is_passed_over(tmp_path, monkeypatch):
+    """The first one that knows the instructions is taken; where there is none, the message says which do."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, says in (("riscv64-linux-gnu-gcc", "gcc (Debian 12.2.0-13) 12.2.0"), ("clang", "clang version 14.0.6"),
+                       ("clang-17", "clang version 16.0.6 (https://host/llvm 1f2e3) (Own 20.1)")):
+        program(tmp_path / name, says)
+    with pytest.raises(ToolchainError, match=r"riscv64-v on PATH that is new enough \(gcc 14, clang 17\)"):
+        find_compiler("riscv64-v")
+    program(tmp_path / "clang-18", "Debian clang version 18.1.8")
+    assert str(find_compiler("riscv64-v")) == f"{tmp_path / 'clang-18'} --target=riscv64-linux-gnu"
+    program(tmp_path / "riscv64-linux-gnu-gcc", "riscv64-linux-gnu-gcc (GCC) 14.1.0")
+    toolchain._identify.cache_clear()
+    assert find_compiler("riscv64-v").kind == "gcc"
+
+
+def program(path, says):
+    """A program that says a line."""
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+
+
 def test_objects_are_cached_by_source_headers_and_flags(sources, tmp_path, cache, monkeypatch):
     calls = count_calls(monkeypatch)
 
@@ -135,8 +156,9 @@ def test_two_processes_share_the_cache(sources, tmp_path, cache):
 
 
 def test_shared_library_of_a_folder(tmp_path):
-    for name, text in {"net.c": "int net(void) { return 5; }\n", "net_example.c": "#error not here\n", "README.md": "text",
-                       "net_selftest.c": "#error not here\n", "net_selftest_data.S": ".error \"not here\"\n"}.items():
+    for name, text in {"net.c": "int net(void) { return 5; }\n", "net_example.c": "#error not here\n",
+                       "README.md": "text", "net_selftest.c": "#error not here\n",
+                       "net_selftest_data.S": ".error \"not here\"\n"}.items():
         (tmp_path / name).write_text(text)
     import ctypes
     library = build_shared(tmp_path, tmp_path / "net.so", threads="none")
@@ -221,8 +243,20 @@ def test_empty_folder(tmp_path):
 
 
 @pytest.fixture
+def commands(monkeypatch):
+    """The commands that are run."""
+    if toolchain.find_compiler("host").kind != "gcc":
+        pytest.skip("gcc alone keeps what it has parsed")
+    made, original = [], toolchain._run
+    monkeypatch.setattr(toolchain, "_run", lambda command, cwd=None: (made.append(command),
+                                                                      original(command, cwd))[1])
+    return made
+
+
+@pytest.fixture
 def readers(tmp_path):
-    """A folder with as many sources that read simd.h as make it worth to parse it once, and one that does not."""
+    """A folder with as many sources that read simd.h as make it worth to parse it once, and one that has to read
+    something before."""
     folder = tmp_path / "readers"
     shutil.copytree(toolchain.Path(toolchain.__file__).parent.parent / "runtime_c", folder)
     for source in folder.glob("*.c"):
@@ -231,17 +265,13 @@ def readers(tmp_path):
         (folder / f"reader{n}.c").write_text(
             f'#include "simd.h"\nvoid twice{n}(float *x);\nvoid twice{n}(float *x)\n'
             "{\n    f32x4_store(x, f32x4_add(f32x4_load(x), f32x4_load(x)));\n}\n")
-    (folder / "other.c").write_text("int other(void);\nint other(void) { return 7; }\n")
+    (folder / "other.c").write_text('#include "ingot_threads.h"\n#include "simd.h"\n'
+                                    "int other(void);\nint other(void) { return 7; }\n")
     return folder
 
 
-def test_what_many_sources_include_is_parsed_once(readers, tmp_path, cache, monkeypatch):
+def test_what_many_sources_include_is_parsed_once(readers, tmp_path, cache, monkeypatch, commands):
     """By gcc, and only for those that are compiled; the library is the same as without."""
-    if toolchain.find_compiler("host").kind != "gcc":
-        pytest.skip("gcc alone keeps what it has parsed")
-    commands, original = [], toolchain._run
-    monkeypatch.setattr(toolchain, "_run", lambda command, cwd=None: (commands.append(command),
-                                                                      original(command, cwd))[1])
     first = build_shared(readers, tmp_path / "first.so", threads="none").read_bytes()
     assert sum("c-header" in c for c in commands) == 1
     assert sum("-include" in c for c in commands) == toolchain.LEAST_READERS
@@ -249,10 +279,38 @@ def test_what_many_sources_include_is_parsed_once(readers, tmp_path, cache, monk
     commands.clear()
     (readers / "reader0.c").write_text((readers / "reader0.c").read_text() + "\n")
     build_shared(readers, tmp_path / "again.so", threads="none")
-    assert not any("c-header" in c or "-include" in c for c in commands)
+    assert ["-include" in c for c in commands] == [True, False] and "c-header" not in commands[0]  # and the link
     monkeypatch.setattr(toolchain, "LEAST_READERS", 100)
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "other cache"))
     assert build_shared(readers, tmp_path / "first.so", threads="none").read_bytes() == first
+
+
+def test_what_few_sources_include_is_parsed_once_for_later_builds(readers, tmp_path, cache, commands):
+    """By the second build with the same header and flags; what gcc cannot use is not used."""
+    for n in range(2, toolchain.LEAST_READERS):
+        (readers / f"reader{n}.c").unlink()
+    parsed = []
+    for level in ("-O1", "-O1", "-O1", "-O2", "-O1"):
+        commands.clear()
+        for n in range(2):
+            (readers / f"reader{n}.c").write_text((readers / f"reader{n}.c").read_text() + "\n")
+        build_shared(readers, tmp_path / "out.so", threads="none", cflags=(level,))
+        parsed.append((sum("c-header" in c for c in commands), sum("-include" in c for c in commands)))
+        if len(parsed) == 4:
+            for file in cache.with_name("headers").iterdir():
+                file.write_bytes(b"not what gcc wrote" if file.stat().st_size else b"")
+    assert parsed == [(0, 0), (1, 2), (0, 2), (0, 0), (0, 2)]
+
+
+def test_a_parsed_header_is_found_by_a_relative_path(tmp_path, monkeypatch):
+    """Of the cache, from the folder of a build, which is another one."""
+    monkeypatch.chdir(tmp_path)
+    toolchain.Path("cache").mkdir()
+    headers = toolchain.HeaderCache(toolchain.Path("cache"))
+    headers.write("key", b"parsed")
+    (tmp_path / "build").mkdir()
+    assert headers.link("key", "build/first.h.gch")
+    assert (tmp_path / "build" / "first.h.gch").read_bytes() == b"parsed"
 
 
 def test_a_header_that_cannot_be_parsed_alone_is_left_to_each_source(readers, tmp_path, cache):

@@ -27,7 +27,8 @@ int main(void)
 
 
 def arrays():
-    """Numbers of each size, of which some words have a first half of zeros; each array is 64 bytes or padded to that."""
+    """Numbers of each size, of which some words have a first half of zeros;
+    each array is 64 bytes or padded to that."""
     rng = np.random.default_rng(0)
     signed = rng.integers(-128, 128, 80).astype(np.int8)
     return [signed, rng.integers(0, 1 << 16, 7).astype(np.uint16), rng.standard_normal(21).astype(np.float32),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from objects import compile_object
 from ingot.codegen.c_names import PROGRAMS
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler
@@ -63,8 +64,14 @@ def compile_all(folder, compiler, *flags):
     """Compile every .c of a folder, and throw the objects away."""
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(2) as pool:
         def compile_one(source):
-            run([compiler, *flags, "-c", source, "-o", f"{place}/{source}.o"], cwd=folder)
+            compile_one_source(folder, source, f"{place}/{source}.o", compiler, *flags)
         list(pool.map(compile_one, c_sources(folder)))
+
+
+def compile_one_source(folder, source, output, compiler, *flags):
+    """Compile a source in its folder; fails with all that the compiler says unless it exits with 0."""
+    done = compile_object([compiler, *flags], source, output, folder)
+    assert done.returncode == 0, f"{compiler} {' '.join(map(str, flags))} {source}\n{done.stdout}{done.stderr}"
 
 
 def library_sources(folder):
@@ -79,16 +86,7 @@ def selftest_sources(folder):
 
 def build(folder, sources, program, compiler, *flags):
     """Compile and link `sources` with the headers and blobs of an exported folder. Returns `program`."""
-    objects = Path(f"{program}.objects")
-    objects.mkdir()
-
-    def compile_one(source):
-        output = objects / f"{source.stem}.o"
-        language = ("-std=c99",) if source.suffix == ".c" else ()
-        run([compiler, *language, *flags, "-I.", "-c", source, "-o", output], cwd=folder)
-        return output
-    with ThreadPoolExecutor(2) as pool:
-        compiled = list(pool.map(compile_one, map(Path, sources)))
+    compiled = objects_of(folder, sources, Path(f"{program}.objects"), compiler, *flags)
     run([compiler, *flags, *compiled, "-o", program, "-lm", "-lpthread", "-Wl,-z,noexecstack"])
     return program
 
@@ -98,6 +96,19 @@ def build_strictly(folder, program, target):
     compilers look at the flow of values."""
     flags = [flag for flag in toolchain(Target.get(target)).cflags if not flag.startswith("-O")]
     return build(folder, selftest_sources(folder), program, *find_compiler(target).command, *flags, "-O1", *STRICT[1:])
+
+
+def objects_of(folder, sources, objects, compiler, *flags):
+    """The objects of `sources`, in the new folder `objects`, with the headers and blobs of an exported folder."""
+    objects.mkdir()
+
+    def compile_one(source):
+        output = objects / f"{source.stem}.o"
+        language = ("-std=c99",) if source.suffix == ".c" else ()
+        compile_one_source(folder, source, output, compiler, *language, *flags, "-I.")
+        return output
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(compile_one, map(Path, sources)))
 
 
 def definitions(library):

@@ -153,6 +153,11 @@ def test_what_takes_one_target():
         library.dispatched.files(single_file=True)
     with pytest.raises(ValueError, match="zephyr builds a package with the flags of one target"):
         library.dispatched.files(package="zephyr")
+    for options, said in (({"memory": {"sram": "1M"}, "threads": "none"}, "memory: where tensors lie"), (
+            {"weights": "stream", "threads": "none"}, 'weights="stream": in which order'), (
+            {"weight_groups": 2, "weights": "array"}, "weight_groups: which layer has")):
+        with pytest.raises(ValueError, match=f"{said}.* differs from target to target.*x86-64-v2 one by one"):
+            ingot.compile(load("conv_net"), target=X86, **options)
     with pytest.raises(ValueError, match="give a shorter name"):
         ingot.compile(load("conv_net"), target=X86, name="n" * 30)
     with pytest.raises(ValueError, match="names several targets, which only compile takes"):

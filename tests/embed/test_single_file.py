@@ -57,11 +57,12 @@ def single(tmp_path):
     return export
 
 
-@pytest.mark.parametrize("openmp", ["-fopenmp", "-fno-openmp"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_it_builds_without_a_warning_and_exports_the_interface_alone(case, tmp_path, compiler, openmp):
+def test_it_builds_without_a_warning_and_exports_the_interface_alone(case, tmp_path, compiler):
+    """Every second network with OpenMP, by each compiler the others."""
     need(compiler)
     (library, folder), name = case, case[0].name
+    openmp = "-fopenmp" if (NETWORKS.index(name) + (compiler == "gcc")) % 2 else "-fno-openmp"
     assert {path.name for path in folder.iterdir()} == {f"{name}.c", f"{name}.h"}
     output = tmp_path / "net.o"
     run([compiler, *STRICT, *instructions(library), "-O1", openmp, "-c", f"{name}.c", "-o", output], cwd=folder)

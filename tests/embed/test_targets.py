@@ -15,6 +15,7 @@ from networks import load, make_model
 BOARDS = [row.name for row in TOOLCHAINS.values() if row.board]
 CROSS = [row.name for row in TOOLCHAINS.values() if row.runner and not row.board and row.arch != "x86_64"]
 X86 = [row.name for row in TOOLCHAINS.values() if row.arch == "x86_64"]
+ROWS = {name for name in TOOLCHAINS if Target.get(name).kind == "c"}  # before tests add some of their own
 SCALAR_FPUS = ["cortex-m4f", "cortex-m7", "cortex-m33", "rv32imafc", "riscv64-linux-gnu",
                "armv7-vfpv3-linux-gnueabihf"]
 
@@ -31,8 +32,7 @@ def cflags(target, level="-O3"):
     return f"CFLAGS={' '.join([*flags, *STRICT])}"
 
 
-@pytest.mark.parametrize("target", BOARDS)
-@pytest.mark.parametrize("level", ["-O3", "-Os"])
+@pytest.mark.parametrize("target, level", [(target, ("-O3", "-Os")[n % 2]) for n, target in enumerate(BOARDS)])
 def test_boards(exported, tmp_path, target, level):
     """Without a system: startup code, linker script and the command of QEMU are in the folder."""
     need_tools(target)
@@ -45,8 +45,24 @@ def test_systems(exported, tmp_path, target):
     """Under a system: a cross compiler, and QEMU in user mode."""
     need_tools(target)
     folder = copy(exported("conv_net", target=target).folder, tmp_path)
-    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target)}", cflags(target),
+    assert "prob: max error" in run(["make", "check", f"CC={find_compiler(target)}", cflags(target, "-O1"),
                                      f"RUNNER={' '.join(TOOLCHAINS[target].runner)}"], folder)
+
+
+@pytest.mark.parametrize("bits", [256, 1024])
+def test_registers_longer_than_the_least(built_for_vectors, bits):
+    """The same program on RISC-V's vectors of each length."""
+    runner = [word.replace("vlen=128", f"vlen={bits}") for word in TOOLCHAINS["riscv64-v"].runner]
+    assert f"vlen={bits}" in " ".join(runner) and "prob: max error" in run([*runner, "./selftest"], built_for_vectors)
+
+
+@pytest.fixture(scope="module")
+def built_for_vectors(exported, tmp_path_factory):
+    """The folder of a network with its self-test, for riscv64-v."""
+    need_tools("riscv64-v")
+    folder = copy(exported("conv_net", target="riscv64-v").folder, tmp_path_factory.mktemp("vectors"))
+    run(["make", f"CC={find_compiler('riscv64-v')}", cflags("riscv64-v", "-O1"), "selftest"], folder)
+    return folder
 
 
 @pytest.mark.parametrize("target", X86)
@@ -62,8 +78,7 @@ def test_x86(exported, tmp_path, target):
 
 
 def test_every_row_is_built():
-    rows = {name for name, row in TOOLCHAINS.items() if Target.get(name).kind == "c"}
-    assert rows - {*BOARDS, *CROSS, *X86} == {"c", "c-simd"}
+    assert ROWS - {*BOARDS, *CROSS, *X86} == {"c", "c-simd"}
 
 
 @pytest.mark.parametrize("target", ["cortex-m4f", "rv32imafc"])

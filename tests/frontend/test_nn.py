@@ -298,16 +298,20 @@ def test_packed_parameters_run():
         np.testing.assert_allclose(got, mlp(w, x), rtol=1e-4, atol=1e-5)
 
 
-def test_what_compiled_networks_do_not_take_is_named():
+def test_shapes_as_arguments():
     class Sized(nn.Module):
         def forward(self, x, n):
             return op.reshape(x, (n, -1))
 
-    with pytest.raises(ValueError, match=r"parameter n of forward is R.Shape.*take tensors"):
-        Sized().jit({"forward": {"x": X, "n": int}}, out_format="numpy")
+    x = np.arange(32, dtype="float32").reshape(2, 16)
+    jit = Sized().jit({"forward": {"x": X, "n": int}}, out_format="numpy")
+    assert np.array_equal(jit["forward"](x, 1), x.reshape(1, -1))
+    mod, _ = Sized().export_tvm({"forward": {"x": X, "n": int}})
+    with pytest.raises(ValueError, match="forward is no network of C"):
+        tvm.compile(mod, "c").export("nowhere")
 
 
-def test_debug_functions_keep_their_order():
+def test_debug_functions_keep_their_order(capsys):
     class Loud(nn.Module):
         def forward(self, x):
             op.print_(x)
@@ -319,8 +323,35 @@ def test_debug_functions_keep_their_order():
     assert "vm.builtin.debug_print" in text and "test_nn.py:" in text
     with pytest.raises(RuntimeError, match="debug mode"):
         Loud().export_tvm({"forward": {"x": X}})
-    with pytest.raises(ValueError, match="without effects"):
-        Loud().jit({"forward": {"x": X}}, out_format="numpy", debug=True)
+    x = np.arange(32, dtype="float32").reshape(2, 16)
+    assert np.array_equal(Loud().jit({"forward": {"x": X}}, out_format="numpy", debug=True)["forward"](x), x)
+    printed = capsys.readouterr().out
+    assert "[test_nn.py:" in printed and "shape = [2, 16], dtype = float32" in printed
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_cache_keeps_the_rows_of_earlier_steps(debug):
+    class Steps(nn.Module):
+        def __init__(self):
+            self.keys = nn.KVCache(1, [2, 3])
+
+        def forward(self, x, total):
+            self.keys.append(x)
+            return self.keys.view(total)
+
+    spec = {"forward": {"x": nn.spec.Tensor(("n", 2, 3), "float32"), "total": int}}
+    mod, _ = Steps().export_tvm(spec, debug)
+    assert tvm.ir.structural_equal(tvm.script.from_source(mod.script()), mod)
+    steps = [np.random.default_rng(n).random((n + 1, 2, 3), "float32") for n in range(3)]
+    jit = Steps().jit(spec, out_format="numpy", debug=debug)
+    for n in range(3):
+        found = jit["forward"](steps[n], (n + 1) * (n + 2) // 2)
+        assert np.array_equal(found, np.concatenate(steps[:n + 1]))
+    with pytest.raises(ValueError, match=r"a cache of shape \[7, 2, 3\] cannot be viewed as \[9, 2, 3\]"):
+        jit["forward"](steps[0], 9)
+    assert np.array_equal(jit["forward"](steps[0], 7)[:6], np.concatenate(steps))  # the call that failed is not seen
+    with pytest.raises(TypeError, match='has been set to use dtype "float32", but got "float16"'):
+        Steps().export_tvm({"forward": {"x": nn.spec.Tensor((1, 2, 3), "float16"), "total": int}})
 
 
 @pytest.mark.parametrize("given, error, words", [
@@ -392,3 +423,45 @@ def test_mutators_replace_parts():
     net = ToSiLU().visit("", MLP())
     assert isinstance(net.act, nn.SiLU) and ToSiLU.seen == ["fc1", "act", "fc2"]
     assert {p.dtype for p in net.parameters()} == {"float16"}
+
+
+def test_functions_of_c_of_ones_own(tmp_path):
+    source = """
+static const float *at(const ingot_arg *arg) { return (const float *)arg->value.tensor->data; }
+void my_add(const ingot_arg *args, int32_t n_args)
+{
+    float *out = (float *)args[n_args - 1].value.tensor->data;
+    for (int64_t i = 0; i < args[0].value.tensor->shape[0]; ++i) out[i] = at(&args[0])[i] + at(&args[1])[i];
+}
+void my_double(const ingot_arg *args, int32_t n_args)
+{
+    float *out = (float *)args[n_args - 1].value.tensor->data;
+    for (int64_t i = 0; i < args[0].value.tensor->shape[0]; ++i) out[i] = 2.0f * at(&args[0])[i];
+}
+"""
+    def like(*tensors):
+        return nn.Tensor.placeholder(tensors[0].shape, tensors[0].dtype)
+
+    mine = nn.SourceModule({"my_add": like, "my_double": like}, source)
+
+    class Adds(nn.Module):
+        def forward(self, x, y):
+            nn.add_extern(mine)
+            return mine["my_add"](mine["my_double"](x), y)
+
+    spec = {"forward": {name: nn.spec.Tensor((5,), "float32") for name in "xy"}}
+    x, y = np.arange(5, dtype="float32"), np.ones(5, "float32")
+    assert np.array_equal(Adds().jit(spec, out_format="numpy")["forward"](x, y), 2 * x + y)
+    mod, _, externs = Adds().export_tvm(spec, allow_extern=True)
+    assert externs == [mine]
+    tvm.compile(relax.transform.AttachExternModules(externs)(mod), "c", name="adds").export(tmp_path / "adds")
+    text = (tmp_path / "adds" / "adds_external_0.c").read_text()
+    assert "my_add, my_double, written for this network" in text and source.strip() in text
+    with pytest.raises(ValueError, match="allow_extern=True"):
+        Adds().export_tvm(spec)
+    with pytest.raises(ValueError, match="'my_add' is the function of two"):
+        relax.transform.AttachExternModules([mine, mine])(mod)
+    with pytest.raises(ValueError, match="'a.b' is no name of a function in C; 'a_b' would do"):
+        relax.transform.AttachExternModules([nn.SourceModule({"a.b": like}, source)])(mod)
+    with pytest.raises(ValueError, match='source_format is "c"'):
+        nn.SourceModule({}, source, "cpp")

@@ -8,6 +8,7 @@ from c_build import STRICT
 from networks import onnxruntime_outputs
 from onnx import TensorProto, helper, numpy_helper
 from random_control import RandomControl
+from value_target import value_target
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
@@ -34,7 +35,7 @@ def check(proto, feeds, **options):
     expected = onnxruntime_outputs(proto, feeds)
     mod = verify(from_onnx(proto, bounds=options.get("bounds")))
     evaluated = evaluate(mod, feeds)
-    with ingot.compile(proto, threads="none", **options) as library:
+    with ingot.compile(proto, value_target(), threads="none", **options) as library:
         found = library.run(feeds)
     evaluated = evaluated if isinstance(evaluated, tuple) else (evaluated,)
     for out, reference, want in zip(proto.graph.output, evaluated, expected):

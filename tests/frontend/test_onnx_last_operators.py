@@ -139,7 +139,8 @@ def test_filters_beyond_the_spectrum_are_refused_by_the_run():
 @pytest.mark.parametrize("batch, directions", [(1, [0]), (3, [1])])
 def test_scan_of_opset_8(batch, directions):
     nodes = [helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Mul", ["t", "x"], ["r"])]
-    body = helper.make_graph(nodes, "b", [value_info("s", [2]), value_info("x", [2])], [value_info("t", [2]), value_info("r", [2])])
+    body = helper.make_graph(nodes, "b", [value_info("s", [2]), value_info("x", [2])],
+                             [value_info("t", [2]), value_info("r", [2])])
     node = helper.make_node("Scan", ["", "s0", "xs"], ["y", "rows"], num_scan_inputs=1, body=body,
                             directions=directions)
     proto = model([node], {"s0": ["n", 2], "xs": ["n", 4, 2]}, ["y", "rows"], 8)

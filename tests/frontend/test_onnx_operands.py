@@ -6,6 +6,7 @@ import pytest
 from c_build import STRICT
 from networks import onnxruntime_outputs
 from onnx import helper
+from value_target import value_target
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
@@ -35,7 +36,7 @@ def runs(op, arrays, shapes, others=(), refused=(), bounds=None, expected=None, 
     refuses those of `refused` with a status."""
     proto, feeds = one(op, arrays, shapes, **attrs)
     mod = verify(from_onnx(proto, bounds=bounds))
-    with ingot.compile(proto, threads="none", bounds=bounds) as library:
+    with ingot.compile(proto, value_target(), threads="none", bounds=bounds) as library:
         for change in ({}, *others):
             given = {**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}}
             found = library.run(given)

@@ -7,7 +7,7 @@ import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
-from onnx_models import check_node, model, one_node
+from onnx_models import check_node, model, one_node, seven_bits
 from machines import machine
 
 pytest.importorskip("onnxruntime")
@@ -126,7 +126,7 @@ def whole(dtype, *shape):
 
 @pytest.mark.parametrize("a, b", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")])
 def test_products_of_integers(a, b):
-    x, w = whole(a, 3, 7), whole(b, 7, 5)
+    x, w = whole(a, 3, 7), seven_bits(whole(b, 7, 5))
     check_node("MatMulInteger", [x, w], 10)
     check_node("MatMulInteger", [x, w, np.array(3, a), np.array(5, b)], 10)
     scales = [np.array(v, np.float32) for v in (0.02, 0.01, 0.5)]
@@ -136,7 +136,7 @@ def test_products_of_integers(a, b):
 
 @pytest.mark.parametrize("attrs", [{}, {"pads": [1, 0, 2, 1], "strides": [2, 1]}, {"group": 2}])
 def test_convolutions_of_integers(attrs):
-    x, w = whole("uint8", 2, 4, 6, 5), whole("int8", 6, 4 // attrs.get("group", 1), 3, 2)
+    x, w = whole("uint8", 2, 4, 6, 5), seven_bits(whole("int8", 6, 4 // attrs.get("group", 1), 3, 2))
     if "group" not in attrs:  # onnxruntime takes uint8 weights alone here
         check_node("ConvInteger", [x, w.view(np.uint8), np.uint8(11)], 10, (2,), **attrs)
     scales = np.float32(0.03), np.linspace(0.01, 0.02, 6).astype(np.float32), np.float32(0.4)

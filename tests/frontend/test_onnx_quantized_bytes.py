@@ -97,6 +97,22 @@ def test_no_floats_around_a_pool():
     assert pool.var.struct_info.dtype == "float32"
 
 
+@pytest.mark.parametrize("target", ["c", "host"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_attention_multiplies_bytes(dtype, target):
+    """Both products of attention; a part of a softmax is quantized without a zero point."""
+    zero = np.iinfo(dtype).min
+    nodes = [node("Transpose", "d", "k", perm=[0, 1, 3, 2]), node("MatMul", "d k", "scores"),
+             node("QuantizeLinear", "scores v u", "qs"), node("DequantizeLinear", "qs v u", "ds"),
+             node("Softmax", "ds", "p"), node("QuantizeLinear", "p w n", "qp"),
+             node("DequantizeLinear", "qp w n", "dp"), node("MatMul", "dp d", "e")]
+    proto = between(nodes, dtype, (0.0417, 2),
+                    weights={"v": np.float32(0.0973), "w": np.float32(1 / 256), "n": dtype(zero)})
+    assert_equal_to_onnxruntime(proto, target)
+    mod = ingot.inspect_stage(proto, "fused", target="x86-64-v4-vnni")
+    assert mod.count("qnn.words") == 2
+
+
 def network():
     """Two convolutions, a mean of planes and a product, quantized by hand; and the same in floats."""
     weights = {"w": RNG.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8), "ws": np.float32(0.01), "wz": np.int8(0),

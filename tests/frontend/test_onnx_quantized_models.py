@@ -4,6 +4,7 @@ import onnx
 import onnx.reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from value_target import value_target
 
 import ingot
 
@@ -96,13 +97,18 @@ def exposed(proto):
 
 def results(proto, feeds):
     """([name], Ingot's outputs, onnxruntime's). On x86 onnxruntime makes tensors of int8 uint8 unless it is told not
-    to, and then computes some of the nodes around them in floats."""
+    to, and then computes some of the nodes around them in floats; without VNNI its products of uint8 and int8 saturate
+    in 16 bits unless it is told to be precise."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.qdqisint8allowed", "1")
+    kinds = {(w.data_type, len(w.dims) > 1) for w in proto.graph.initializer}
+    dynamic = any(n.op_type.startswith("Dynamic") for n in proto.graph.node)  # activations become uint8
+    if (TensorProto.INT8, True) in kinds and (dynamic or (TensorProto.UINT8, False) in kinds):  # weights, zero points
+        options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    with ingot.compile(proto, threads="none") as library:
+    with ingot.compile(proto, value_target(), threads="none") as library:
         found = library.run(feeds)
     names = [o.name for o in proto.graph.output]
     return names, [found[n] for n in names], session.run(None, feeds)

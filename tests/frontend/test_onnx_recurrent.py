@@ -3,7 +3,8 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
-from onnx_models import check_node, one_node
+from onnx_models import check_node, one_node, seven_bits
+from value_target import value_target
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
@@ -78,7 +79,7 @@ def of_any_size(model):
 def check_sizes(model, *sizes):
     """A model of symbolic dimensions, compiled once, against onnxruntime for several sizes (steps, batch)."""
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    with ingot.compile(model, threads="none") as library:
+    with ingot.compile(model, value_target(), threads="none") as library:
         for steps, batch in sizes:
             feeds = {}
             for n, i in enumerate(session.get_inputs()):
@@ -132,7 +133,7 @@ def test_lstm_of_bytes_rounds_as_onnxruntime(directions, steps, batch):
     """A state that is another byte changes what all later steps compute."""
     rng, inputs, hidden = np.random.default_rng(3), 16, 32
     weights = {"w": (directions, inputs, 4 * hidden), "r": (directions, hidden, 4 * hidden)}
-    weights = {n: rng.integers(-127, 128, s).astype(np.int8) for n, s in weights.items()}
+    weights = {n: seven_bits(rng.integers(-127, 128, s).astype(np.int8)) for n, s in weights.items()}
     weights["b"] = rng.normal(0, 0.1, (directions, 8 * hidden)).astype(np.float32)
     weights |= {n: np.full(directions, v, t) for n, v, t in (
         ("ws", 0.004, np.float32), ("wz", 0, np.int8), ("rs", 0.005, np.float32), ("rz", 3, np.int8))}

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from networks import onnxruntime_outputs
 from onnx import TensorProto, helper, numpy_helper
+from value_target import value_target
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
@@ -29,7 +30,7 @@ def arrays(**shapes):
 
 def check(proto, right, wrong=(), **options):
     """Runs of the feeds in `right` do as onnxruntime does; those in `wrong` fail with INGOT_ERR_DIM."""
-    with ingot.compile(proto, threads="none", **options) as library:
+    with ingot.compile(proto, value_target(), threads="none", **options) as library:
         for feeds in right:
             found = library.run(feeds)
             for name, want in zip((o.name for o in proto.graph.output), onnxruntime_outputs(proto, feeds)):
@@ -169,8 +170,8 @@ def test_recurrent_layers_of_any_time_and_batch(op, gates, direction):
     def feeds(time, batch, other):
         return arrays(x=(time, batch, 5), **{s: (count, other, 16) for s in states})
 
-    for level in (0, 2):
-        check(proto, [feeds(3, 2, 2), feeds(1, 5, 5)], [feeds(3, 2, 4)], opt_level=level)
+    level = 0 if (op == "LSTM") == (direction == "forward") else 2
+    check(proto, [feeds(3, 2, 2), feeds(1, 5, 5)], [feeds(3, 2, 4)], opt_level=level)
 
 
 def test_pins_by_the_name_of_the_file_for_what_it_does_not_know():
@@ -195,11 +196,11 @@ TRANSFORMS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_images_of_any_size_are_scaled(mode, transform):
-    for scales in ((2, 2), (0.5, 1.5), (1, 3)):
-        made = node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=transform,
-                    nearest_mode="floor")
-        proto = model([made], {"x": ["n", 3, "h", "w"]}, ["y"], {"scales": np.array([1, 1, *scales], np.float32)})
-        check(proto, [arrays(x=(1, 3, 4, 6)), arrays(x=(2, 3, 10, 2))])
+    scales = ((2, 2), (0.5, 1.5), (1, 3))[(len(mode) + TRANSFORMS.index(transform)) % 3]  # for each mode all of them
+    made = node("Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=transform,
+                nearest_mode="floor")
+    proto = model([made], {"x": ["n", 3, "h", "w"]}, ["y"], {"scales": np.array([1, 1, *scales], np.float32)})
+    check(proto, [arrays(x=(1, 3, 4, 6)), arrays(x=(2, 3, 10, 2))])
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ingot.codegen.target import Target
+from ingot.codegen.render import render
+from ingot.codegen.toolchains import toolchain
+
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
 NODE = f"node --no-warnings --experimental-wasi-unstable-preview1 {RUNTIME.parent / 'templates' / 'wasi.js'}"
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
@@ -27,6 +31,12 @@ class Build:
     simd: str = "scalar"  # the INGOT_SIMD_NAME that must be chosen
     fused: bool = False  # fma rounds once
     flushes: bool = False  # vectors have no denormals
+    board: str = ""  # the target whose board programs are linked for
+
+    @property
+    def quick(self):
+        """Flags for half the time of -O2, with what that makes of pointers; none where the build has a level."""
+        return () if any(flag.startswith("-O") for flag in self.flags) else ("-O1", "-fstrict-aliasing")
 
     def missing(self):
         """Why this machine cannot build and run this, or None."""
@@ -39,16 +49,31 @@ class Build:
     def compile(self, sources, output, *extra):
         """Compiles and links `sources` to `output`; fails with the compiler's messages."""
         command = [self.compiler, *STRICT, "-O2", *self.flags, f"-I{RUNTIME}", *extra, *map(str, sources)]
-        check([*command, "-o", str(output), "-lm"])
+        check([*command, *(_on_board(self.board, output.parent) if self.board else ()), "-o", str(output), "-lm"])
 
     def run(self, program, *arguments):
         """Runs `program`; returns its standard output, fails unless its exit status is 0."""
+        if self.board:
+            words = ",".join(f"arg={word}" for word in (program, *arguments))
+            options = f"-nographic -monitor none -serial none -semihosting-config enable=on,target=native,{words}"
+            return check([*self.emulator.split(), *options.split(), "-kernel", str(program)])
         return check([*self.emulator.split(), str(program), *map(str, arguments)])
+
+
+def _on_board(target, folder):
+    """What links a program for a target's board: startup code and memory, as files in a folder."""
+    tools = toolchain(Target.get(target))
+    board = tools.board
+    for end in ("c", "ld"):
+        text = render(f"board/{board.family}.{end}", board=board, runner=tools.runner, stamp="", name="program")
+        (folder / f"board.{end}").write_text(text)
+    return ["-nostartfiles", "--specs=rdimon.specs", f"-T{folder / 'board.ld'}", "-Wl,--defsym=_fini=0",
+            str(folder / "board.c")]
 
 
 def check(command):
     """Runs a command; returns its standard output as text, fails with all of its output unless it exits with 0."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{' '.join(command)}\nexit status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -86,9 +111,16 @@ BUILDS = [
           fused=True, flushes=True),
     Build("armv7-vfpv3", "arm-linux-gnueabihf-gcc", ("-static", "-mfpu=neon"), emulator="qemu-arm", simd="neon",
           flushes=True),
+    Build("cortex-m55", "arm-none-eabi-gcc", ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+          emulator="qemu-system-arm -M mps3-an547", simd="mve", fused=True, flushes=True, board="cortex-m55"),
     Build("wasm32", "clang", ("--target=wasm32-wasi",), emulator=NODE, tools=("wasm-ld",)),
     Build("wasm32-simd128", "clang", ("--target=wasm32-wasi", "-msimd128"), emulator=NODE, tools=("wasm-ld",),
           simd="wasm"),
+    Build("generic", "gcc", ("-march=x86-64-v3", "-DINGOT_SIMD_GENERIC", "-Wno-psabi", *GENERATED), AVX2,
+          simd="generic", fused=True),
+    # Registers are longer than the code expects.
+    Build("riscv64-v", "clang-19", ("--target=riscv64-linux-gnu", "-march=rv64gcv", "-mabi=lp64d", "-static"),
+          emulator="qemu-riscv64 -cpu rv64,v=true,vext_spec=v1.0,vlen=256", simd="generic", fused=True),
     Build("armv7-scalar", "arm-linux-gnueabihf-gcc", ("-static",), emulator="qemu-arm"),
 ]
 

@@ -74,7 +74,8 @@ static void expect(int holds, const char *type, const char *what)
     static void check_##T(void)                                                                                        \
     {                                                                                                                  \
         int32_t a[L], b[L], c[L], r[L], total;                                                                         \
-        uint8_t table[256], bytes[4 * L];                                                                                          \
+        uint8_t table[256], bytes[4 * L];                                                                              \
+        int16_t shorts[2 * L];                                                                                         \
         float x[L], y[L];                                                                                              \
         T va, vb, vc;                                                                                                  \
         for (int l = 0; l < L; ++l) {                                                                                  \
@@ -111,11 +112,25 @@ static void expect(int holds, const char *type, const char *what)
         for (int l = 0; l < L; ++l) x[l] = (float)((int32_t)any() >> 8) * 0.25f;                                       \
         T##_store(r, T##_nearest_f32(F##_load(x)));                                                                    \
         EACH(L, r[l] == (int32_t)nearbyintf(x[l]), T, "nearest_f32");                                                  \
+        T##_store(r, T##_add_scaled(va, b[0], vc));                                                                    \
+        EACH(L, r[l] == ingot_add_i32(c[l], ingot_mul_i32(a[l], b[0])), T, "add_scaled");                              \
+        for (int l = 0; l < L; ++l) x[l] = (float)((int32_t)any() >> 21) * 0.25f;                                      \
+        T##_store(r, T##_round_i8(F##_load(x), a[0] % 256));                                                           \
+        EACH(L, (int8_t)r[l] == ingot_round_i8(x[l], a[0] % 256), T, "round_i8");                                      \
+        T##_store(r, T##_round_u8(F##_load(x), a[0] % 256));                                                           \
+        EACH(L, (uint8_t)r[l] == ingot_round_u8(x[l], a[0] % 256), T, "round_u8");                                     \
         F##_store(y, F##_from_i32(va));                                                                                \
         EACH(L, y[l] == (float)a[l], T, "to_f32");                                                                     \
         for (int l = 0; l < 4 * L; ++l) bytes[l] = (uint8_t)any();                                                     \
         T##_store(r, T##_load_words(bytes));                                                                           \
         EACH(L, r[l] == ingot_word(bytes[l], bytes[L + l], bytes[2 * L + l], bytes[3 * L + l]), T, "load_words");      \
+        for (int l = 0; l < 2 * L; ++l) shorts[l] = (int16_t)(uint16_t)any();                                          \
+        T##_store(r, T##_load_pairs(shorts));                                                                          \
+        EACH(L, r[l] == ingot_pair(shorts[l], shorts[L + l]), T, "load_pairs");                                        \
+        T##_store(r, T##_dot_s16s16(va, vb, vc));                                                                      \
+        EACH(L, r[l] == ingot_dot_s16s16(a[l], b[l], c[l]), T, "dot_s16s16");                                          \
+        T##_store(r, T##_dot_s16s16_at(shorts + 1, vb, vc));                                                           \
+        EACH(L, r[l] == ingot_dot_s16s16(ingot_load_pair(shorts + 1), b[l], c[l]), T, "dot_s16s16_at");                \
         for (int l = 0; l < 256; ++l) table[l] = (uint8_t)any();                                                       \
         for (int l = 0; l < L; ++l) r[l] = (int32_t)(any() % 256);                                                     \
         T##_store(b, T##_lookup_u8(table, T##_load(r)));                                                               \
@@ -128,6 +143,26 @@ static void expect(int holds, const char *type, const char *what)
         MEMORY(T, L, _u8, uint8_t)                                                                                     \
         MEMORY(T, L, _i16, int16_t)                                                                                    \
     }
+
+#define DOT_AT(T, L, mix, type)                                                                                        \
+    T##_store(r, T##_dot_##mix##_at((const type *)(const void *)bytes, T##_load(b), T##_load(c)));                     \
+    EACH(L, r[l] == ingot_dot_##mix(ingot_load_word(bytes), b[l], c[l]), T, #mix "_at");
+
+#define DOTS_AT(T, L)                                                                                                  \
+    static void check_##T##_dots_at(void)                                                                              \
+    {                                                                                                                  \
+        int8_t m[5], *const bytes = m + 1;                                                                             \
+        int32_t b[L], c[L], r[L];                                                                                      \
+        for (int l = 0; l < 5; ++l) m[l] = (int8_t)(uint8_t)word();                                                    \
+        for (int l = 0; l < L; ++l) b[l] = word(), c[l] = word() >> 8;                                                 \
+        DOT_AT(T, L, u8s8, uint8_t)                                                                                    \
+        DOT_AT(T, L, u8u8, uint8_t)                                                                                    \
+        DOT_AT(T, L, s8u8, int8_t)                                                                                     \
+        DOT_AT(T, L, s8s8, int8_t)                                                                                     \
+    }
+DOTS_AT(i32x4, 4)
+DOTS_AT(i32x8, 8)
+DOTS_AT(i32x16, 16)
 
 CHECK(i32x4, f32x4, 4)
 CHECK(i32x8, f32x8, 8)
@@ -156,12 +191,15 @@ static void check_lanes(void)
     DOT_LANE(s8u8)
     DOT_LANE(s8s8)
     DOT_LANE(u8u8)
+    DOT_LANE(s16s16)
     MATRIX_DOT(u8s8)
     MATRIX_DOT(s8s8)
     MATRIX_DOT(u8u8)
     for (int n = 0; n < 2; ++n) {
         i32x4_store(r, i32x4_zip_words(i32x4_load(a), i32x4_load(b), n));
         EACH(4, r[l] == (l % 2 ? b : a)[2 * n + l / 2], i32x4, "zip_words");
+        i32x4_store(r, i32x4_unzip_words(i32x4_load(a), i32x4_load(b), n));
+        EACH(4, r[l] == (l / 2 ? b : a)[2 * (l % 2) + n], i32x4, "unzip_words");
         i32x4_store(r, i32x4_zip_pairs(i32x4_load(a), i32x4_load(b), n));
         EACH(4, r[l] == (l / 2 ? b : a)[2 * n + l % 2], i32x4, "zip_pairs");
     }
@@ -172,11 +210,16 @@ int main(void)
     const int8_t bytes[] = {-128, 127, -1, 5};
     expect(ingot_load_word(bytes) == ingot_word(-128, 127, -1, 5), "ingot", "load_word");
     expect(ingot_word(-128, 127, -1, 5) == 0x05ff7f80, "ingot", "word");
+    expect(ingot_dot_s16s16(0x7fff8000, (int32_t)0x80008000u, 5) == 5 + (1 << 30) - 32767 * 32768, "ingot",
+           "dot_s16s16");
     expect(ingot_dot_u8s8(-1, (int32_t)0x80808080u, 1) == 1 - 4 * 255 * 128, "ingot", "dot_u8s8");
     for (int n = 0; n < 5000; ++n) {
         check_i32x4();
         check_i32x8();
         check_i32x16();
+        check_i32x4_dots_at();
+        check_i32x8_dots_at();
+        check_i32x16_dots_at();
         check_lanes();
     }
     printf("%s %d\n", INGOT_SIMD_NAME, failures);

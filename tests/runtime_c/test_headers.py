@@ -13,11 +13,13 @@ X86 = [[], ["-march=x86-64-v2"], ["-march=x86-64-v3"], ["-march=x86-64-v4"],
 VECTORIZED = ["exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "round"]
 
 
-@pytest.mark.parametrize("source", [RUNTIME / "ingot.c", HERE / "everything.c", HERE / "ops.c"], ids=lambda p: p.name)
-@pytest.mark.parametrize("flags", X86, ids=lambda f: "".join(f) or "default")
-def test_no_warning(compiler, source, flags, tmp_path):
-    for level in (["-O0"], ["-O3", "-g0"]) if source.name == "everything.c" else (["-O0"],):
-        check([compiler, *STRICT, *level, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(tmp_path / "object.o")])
+@pytest.mark.parametrize("flags, level", [(flags, ("-O3", "-O0")[n % 2]) for n, flags in enumerate([*X86, []])],
+                         ids=lambda f: "".join(f) or "default")
+def test_no_warning(compiler, flags, level, tmp_path):
+    """Headers; and ops.c, which uses each of them, for machines that may not run the builds of it."""
+    more = [HERE / "ops.c"] if any("v4" in flag or "avx512" in flag for flag in flags) else []
+    for source in (RUNTIME / "ingot.c", HERE / "everything.c", *more):
+        check([compiler, *STRICT, level, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(tmp_path / "object.o")])
 
 
 @pytest.mark.parametrize("flags", [[], ["-march=x86-64-v4"]], ids=["default", "v4"])
@@ -86,7 +88,7 @@ def test_ingot_c_has_no_changing_data(tmp_path):
 @pytest.mark.parametrize("flags", X86, ids=lambda f: "".join(f) or "default")
 def test_math_needs_no_library_but_for_sqrt(compiler, flags, tmp_path):
     source = loops(tmp_path, [*VECTORIZED, "floor", "ceil"])
-    for level in ("-O0", "-O2"):
+    for level in ("-O0", "-O2") if flags in ([], ["-march=x86-64-v3"]) else ("-O2",):
         check([compiler, *STRICT, level, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(tmp_path / "loops.o")])
         assert set(re.findall(r"U (\w+)", check(["nm", str(tmp_path / "loops.o")]))) <= {"memcpy", "memset", "sqrtf"}
 

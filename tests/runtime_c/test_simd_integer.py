@@ -27,5 +27,5 @@ BUILDS = [
 def test_every_operation(build, tmp_path):
     if reason := build.missing():
         pytest.skip(reason)
-    build.compile([Path(__file__).with_name("integers.c")], tmp_path / "integers")
+    build.compile([Path(__file__).with_name("integers.c")], tmp_path / "integers", *build.quick)
     assert build.run(tmp_path / "integers").split()[-1] == "0"

@@ -7,10 +7,10 @@ An operator of the graph that multiplies (matmul, nn.conv2d_pointwise, nn.conv2d
 from .compressed import COMPRESSED
 from .dot_product import DOT_PRODUCTS
 from .inner_product import INNER_PRODUCT
-from .row import FMA, LANES, Arithmetic, Operand, Rows, Scales  # noqa: F401
+from .row import FMA, FP16, LANES, Arithmetic, Operand, Rows, Scales  # noqa: F401
 from .split_integer import SPLIT_INTEGER
 
-ARITHMETICS = {row.name: row for row in (FMA, SPLIT_INTEGER, INNER_PRODUCT, COMPRESSED, *DOT_PRODUCTS)}
+ARITHMETICS = {row.name: row for row in (FMA, FP16, SPLIT_INTEGER, INNER_PRODUCT, COMPRESSED, *DOT_PRODUCTS)}
 
 
 def special():

@@ -102,7 +102,8 @@ class Arithmetic:
     prepare(rows, operands, scales) -> the stages of what rows become, as the next two know them. scales: of a
       computation that has them (Scales); None: rows have their own.
     accumulate(made, rows, operands, place, planes) -> the stage of sums. place(outer, panel): which of the panels of
-      the operands that is, as `planes` of the outer indices have columns of their own.
+      the operands that is, as `planes` of the outer indices have columns of their own; a tuple of indices where
+      operands are a batch.
     finish(made, rows, operands, sums, at, column, own) -> the result for a row and a column (block of 16, lane), of
       which own(operand) is the number.
     """
@@ -158,4 +159,12 @@ def of_largest(factor):
     return limit
 
 
+def of_half_elements(x, w):
+    """The bound SUMS of sums in float16, of which 2^-11 is the unit roundoff."""
+    return growth_of_sums(len(w)) * 2.0 ** -11 * (np.abs(x) @ np.abs(w))
+
+
+# Of float16, sums among it, that do not leave its range, 65504, and are no less than its least normal number.
+FP16 = Arithmetic("fp16", SUMS.replace(" u ", " 2^-11 ") + ", in float16", of_half_elements, frozenset(),
+                  needs=lambda target: target.halves is not None)
 FMA = Arithmetic("fma", f"{SUMS}, for K terms", of_elements, EVERY)

@@ -1,0 +1,3 @@
+"""How tightly C's operators bind, loosest first."""
+COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
+    POSTFIX = range(14)
