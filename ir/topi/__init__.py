@@ -14,7 +14,8 @@ from ..relax import op as _op
 from ..relax.classic import Group as _Group, Namespace as _Namespace
 from ..relax.composites import SHARED as _SHARED, layout_transform as _layout_transform
 from ..upper import provides as _provides
-from . import network as _network
+from . import (convolutions as _convolutions, elements as _elements, images as _images, network as _network,
+               reductions as _reductions, shapes as _shapes, tensors as _tensors, windows as _windows)
 from . import utils  # noqa: F401
 from .apply import apply as _apply
 from .stages import named as _named
@@ -23,35 +24,14 @@ _OPS = _op_table.OPS
 _SIGNATURES = {
     **{name: f"{name}: x " + " ".join(spec.attrs) for name, spec in _OPS.items() if spec.kind == "elementwise"},
     **{name: f"{name}: lhs rhs" for name, spec in _OPS.items() if spec.kind == "broadcast" and spec.arity == (2, 2)},
-    **{name: f"{name}: data axis keepdims" for name in ("sum", "prod", "max", "min", "mean", "all", "any", "variance",
-                                                        "std")},
-    **{name: f"{name}: data axis keepdims select_last_index" for name in ("argmax", "argmin")},
-    "clip": "clip: x a_min=min a_max=max", "cast": "astype: x dtype", "identity": "copy: x",
-    "fast_exp": "exp: x", "fast_tanh": "tanh: x", "fast_erf": "erf: x", "where": "where: condition x y",
-    "broadcast_to": "broadcast_to: data shape", "transpose": "permute_dims: a axes", "reshape": "reshape: a newshape",
-    "squeeze": "squeeze: a axis", "concatenate": "concat: a_tuple axis", "split": "split: ary indices_or_sections axis",
+    "identity": "copy: x", "fast_exp": "exp: x", "fast_tanh": "tanh: x", "fast_erf": "erf: x",
+    "broadcast_to": "broadcast_to: data shape", "transpose": "permute_dims: a axes",
     "strided_slice": "strided_slice: a begin end strides axes", "tile": "tile: a reps=repeats",
     "repeat": "repeat: a repeats axis", "one_hot": "one_hot: indices on_value off_value depth axis dtype",
     **{name: f"{name}: data axis dtype exclusive" for name in ("cumsum", "cumprod")},
-    "nn.softmax": "nn.softmax: x axis", "nn.fast_softmax": "nn.softmax: x axis",
-    "nn.log_softmax": "nn.log_softmax: x axis",
-    "nn.layer_norm": "nn.layer_norm: data gamma beta axis=axes epsilon",
+    "nn.fast_softmax": "nn.softmax: x axis",
     "nn.instance_norm": "nn.instance_norm: data gamma beta channel_axis axes epsilon",
-    "nn.rms_norm": "nn.rms_norm: data weight axis=axes epsilon",
-    "nn.leaky_relu": "nn.leaky_relu: x alpha",
 }
-
-
-def _expand_dims(ops, a, axis, num_newaxis=1):
-    axis = axis + len(a.shape) + 1 if axis < 0 else axis
-    return ops("expand_dims", a, tuple(range(axis, axis + num_newaxis)))
-
-
-def _take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
-    """Negative indices count from the end; those outside are held inside."""
-    if batch_dims:
-        raise _op_table.InferError(f"batch_dims={batch_dims} is not supported, it must be 0")
-    return ops("take", a, indices, axis, mode)
 
 
 def _logarithm(base):
@@ -67,13 +47,12 @@ def _elemwise_sum(ops, xs):
 
 _COMPOSITES = {
     **{name: f for name, f in _SHARED.items() if name not in ("flatten", "zeros", "ones")}, **_network.COMPOSITES,
-    "expand_dims": _expand_dims, "take": _take, "elemwise_sum": _elemwise_sum,
+    **_convolutions.COMPOSITES, **_images.COMPOSITES, **_tensors.COMPOSITES, **_elements.COMPOSITES,
+    **_reductions.COMPOSITES, **_shapes.COMPOSITES, **_windows.COMPOSITES,
+    "elemwise_sum": _elemwise_sum,
     "layout_transform": _layout_transform,
     "gather": lambda ops, data, axis, indices: ops("gather_elements", data, indices, axis),
     "flip": lambda ops, a, axis=0: ops("flip", a, axis),
-    "full": lambda ops, shape, dtype, fill_value: ops("full", shape, fill_value, dtype),
-    "arange": lambda ops, start, stop=None, step=1, dtype="float32": ops("arange", start, stop, step, dtype),
-    "trilu": lambda ops, data, k, upper: ops("triu" if upper else "tril", data, k),
     "log2": _logarithm(2), "log10": _logarithm(10),
 }
 

@@ -10,7 +10,7 @@ from ..expr import FloatImm, IntImm, PrimExpr, as_expr, cast, const, is_const_in
 from ..op import InferError
 from ..relax.block_builder import call_op
 from ..relax.expr import PrimValue, RelaxVar, ShapeExpr, TensorStructInfo
-from ..relax.ops.common import Number
+from ..relax.ops.common import Number, simplify, wide_dims
 from ..relax.struct_info import as_dims
 from ..te import Tensor
 from ..tir.function import PrimFunc
@@ -46,6 +46,14 @@ def converted(x, dtype):
     return View(x.shape, DataType(dtype), lambda *i: cast(x[i], dtype))
 
 
+def fits(what, dims, wanted):
+    """Raise InferError where the shape `dims` is known to be another one than `wanted`."""
+    gaps = [simplify(as_expr(a) - as_expr(b)) for a, b in zip(dims, wanted)]
+    if len(dims) != len(wanted) or any(isinstance(g, IntImm) and g.value for g in gaps):
+        need, found = (", ".join(map(str, d)) for d in (wanted, dims))
+        raise InferError(f"{what} must have shape ({need}), it has ({found})")
+
+
 TENSORS = (Tensor, View, Number)
 
 
@@ -61,10 +69,19 @@ def apply(operator, args, attrs):
     if spec.kind in ("elementwise", "broadcast") or operator == "full":
         args = [a if isinstance(a, (*TENSORS, tuple, list)) else _number(a, dtype) for a in args]
     call = call_op(operator, *(_graph_argument(operator, n, a) for n, a in enumerate(args)), **attrs)
-    lowered = (spec.te or spec.lower)([_te_argument(a) for a in args], call.attrs, call.struct_info)
+    with wide_dims(any(map(_is_wide, args))):
+        lowered = (spec.te or spec.lower)([_te_argument(a) for a in args], call.attrs, call.struct_info)
     if isinstance(lowered, PrimFunc):
         raise InferError(f"{operator}: is a loop program, which is no tensor expression; call it in a graph (relax.op)")
     return list(lowered) if isinstance(lowered, tuple) else lowered
+
+
+def _is_wide(a):
+    """Whether an argument is a tensor, or a list of them, with dimensions of int64, and numbers among them are, too."""
+    if isinstance(a, (tuple, list)):
+        return any(map(_is_wide, a))
+    dims = list(map(as_expr, a.shape)) if isinstance(a, TENSORS) else ()
+    return any(d.dtype == "int64" for d in dims) and not any(is_const_int(d) and d.dtype == "int32" for d in dims)
 
 
 def _number(value, dtype):

@@ -3,10 +3,12 @@
 `ops` are the operators under relax.op's names, on te tensors."""
 from __future__ import annotations
 
-from ..expr import as_expr, is_const_int
+from .. import te
+from ..expr import as_expr, cast, is_const_int
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.composites import along
+from ..relax.ops.common import simplify
 from ..te import Tensor
 from .apply import View, converted, transposed
 
@@ -15,6 +17,25 @@ from .apply import View, converted, transposed
 
 def matmul(ops, tensor_a, tensor_b, transp_a=False, transp_b=False):
     return ops("matmul", transposed(tensor_a) if transp_a else tensor_a, transposed(tensor_b) if transp_b else tensor_b)
+
+
+def graph_matmul(ops, a, b, out_dtype=None):
+    """The product as graphs have it: batches broadcast, and a vector is a row before, a column behind."""
+    checked = ops("matmul", converted(a, out_dtype), converted(b, out_dtype))
+    k, shape = te.reduce_axis((0, a.shape[-1]), "k"), checked.shape
+    batch = len(shape) - (a.ndim > 1) - (b.ndim > 1)
+
+    def leading(x, i):
+        own = x.shape[:-2]
+        return [0 if is_const_int(d, 1) and not is_const_int(shape[batch - len(own) + n], 1) else i[
+            batch - len(own) + n] for n, d in enumerate(own)]
+
+    def term(*i):
+        row, column = ([i[batch]] if a.ndim > 1 else []), ([i[-1]] if b.ndim > 1 else [])
+        pair = a[(*leading(a, i), *row, k.var)], b[(*leading(b, i), k.var, *column)]
+        x, y = (cast(v, out_dtype) for v in pair) if out_dtype else pair
+        return te.sum(x * y, axis=k)
+    return te.compute(shape, term, name="matmul")
 
 
 def dense(ops, data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="",
@@ -37,14 +58,35 @@ def batch_matmul(ops, tensor_a, tensor_b, oshape=None, out_dtype=None, transpose
 
 # ---------------------------------------------------------------- convolutions
 
+def spread(value, count, what):
+    """A number for each of `count` axes."""
+    values = (value,) * count if isinstance(plain(value), int) else tuple(plain(value))
+    if len(values) != count:
+        raise InferError(f"{what} has {len(values)} numbers for {count} axes")
+    return values
+
+
+def pads_of(padding, kernel):
+    """(before, after) of each axis. padding: "SAME", "VALID", one number, one an axis, or all befores, then all afters;
+    kernel: extents of the window with its gaps."""
+    count = len(kernel)
+    if padding in ("SAME", "VALID"):
+        whole = [k - 1 if padding == "SAME" else 0 for k in kernel]
+        return [simplify(as_expr((w + 1) // 2)) for w in whole], [simplify(as_expr(w // 2)) for w in whole]
+    if isinstance(padding, str):
+        raise InferError(f"padding {padding!r} is neither SAME nor VALID")
+    if not isinstance(plain(padding), int) and len(padding) == 2 * count:
+        return list(padding[:count]), list(padding[count:])
+    return [list(spread(padding, count, "padding"))] * 2
+
+
 def _pads(padding, kernel, dilation, strides):
     """Padding as the operators take it; "SAME" surrounds by what the window overhangs, "VALID" by nothing."""
     if padding not in ("SAME", "VALID"):
         return padding
-    count = len(kernel)
-    dilation = (dilation,) * count if isinstance(dilation, int) else dilation
-    whole = [(int(k) - 1) * d if padding == "SAME" else 0 for k, d in zip(kernel, dilation)]
-    return tuple((w + 1) // 2 for w in whole) + tuple(w // 2 for w in whole)
+    dilation = spread(dilation, len(kernel), "dilation")
+    before, after = pads_of(padding, [(int(k) - 1) * d + 1 for k, d in zip(kernel, dilation)])
+    return (*plain(before), *plain(after))
 
 
 def _conv(rank):
@@ -98,41 +140,6 @@ def conv3d_ncdhw(ops, Input, Filter, stride=1, padding=0, dilation=1, groups=1, 
     return _conv3d(ops, Input, Filter, stride, padding, dilation, groups, out_dtype)
 
 
-def conv2d_transpose_nchw(ops, Input, Filter, strides=1, padding=0, out_dtype=None, output_padding=0):  # noqa: N803
-    """Filter: (in, out, height, width)."""
-    return ops("nn.conv2d_transpose", converted(Input, out_dtype), converted(Filter, out_dtype), strides=strides,
-               padding=_pads(padding, Filter.shape[2:], 1, strides), output_padding=output_padding)
-
-
-# ---------------------------------------------------------------- pools
-
-def _check_pool(pool_type, layout, expected):
-    if pool_type not in ("max", "avg"):
-        raise InferError(f"pool_type={pool_type!r} is neither 'max' nor 'avg'")
-    if layout != expected:
-        raise InferError(f"layout={layout!r} is not supported, it must be {expected!r}")
-
-
-def _pool(rank, layout_name):
-    def pool(ops, data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout=layout_name,
-             count_include_pad=True):
-        """padding: the axes' beginnings, then their ends."""
-        _check_pool(pool_type, layout, layout_name)
-        more = {"count_include_pad": count_include_pad} if pool_type == "avg" else {}
-        return ops(f"nn.{pool_type}_pool{rank}d", data, kernel, stride, padding, dilation, ceil_mode=ceil_mode, **more)
-    return pool
-
-
-def global_pool(ops, data, pool_type, layout="NCHW"):
-    _check_pool(pool_type, layout, "NCHW")
-    return ops("mean" if pool_type == "avg" else "max", data, (2, 3), True)
-
-
-def adaptive_pool(ops, data, output_size, pool_type, layout="NCHW"):
-    _check_pool(pool_type, layout, "NCHW")
-    return ops(f"nn.adaptive_{pool_type}_pool2d", data, output_size)
-
-
 # ---------------------------------------------------------------- normalizations
 
 def batch_norm(ops, data, gamma, beta, moving_mean, moving_var, axis=None, epsilon=None, center=True, scale=True,
@@ -163,11 +170,6 @@ def lrn(ops, data, size, axis=1, alpha=0.0001, beta=0.75, bias=2):
 
 
 # ---------------------------------------------------------------- shapes
-
-def pad(ops, data, pad_before, pad_after=None, pad_value=0.0, name="PadInput", attrs=None):
-    """pad_before, pad_after: one number per axis; pad_after defaults to pad_before."""
-    return _padded(ops, data, pad_before, pad_after, name, pad_value=plain(pad_value))
-
 
 def mirror_pad(ops, data, pad_before, pad_after=None, mode="SYMMETRIC", name="MirrorPadInput"):
     if mode != "REFLECT":
@@ -214,11 +216,10 @@ def resize2d(ops, data, roi, size, layout="NCHW", method="linear", coordinate_tr
 
 
 COMPOSITES = {
-    "matmul": matmul, "image.resize2d": resize2d,
+    "matmul": matmul, "graph_matmul": graph_matmul, "image.resize2d": resize2d,
     **{f"nn.{f.__name__}": f for f in (
         dense, batch_matmul, conv1d, conv1d_ncw, conv2d, conv2d_nchw, group_conv2d_nchw, depthwise_conv2d_nchw,
-        conv3d_ncdhw, conv2d_transpose_nchw, global_pool, adaptive_pool, batch_norm, scale_shift_nchw, bias_add, lrn,
-        pad, mirror_pad, flatten, upsampling)},
+        conv3d_ncdhw, batch_norm, scale_shift_nchw, bias_add, lrn,
+        mirror_pad, flatten, upsampling)},
     "nn.matmul": matmul,
-    **{f"nn.pool{n}d": _pool(n, layout) for n, layout in ((1, "NCW"), (2, "NCHW"), (3, "NCDHW"))},
 }

@@ -226,7 +226,7 @@ def test_images():
     (lambda x: topi.nn.dense(te.placeholder((2, 3)), te.placeholder((4, 5))),
      "topi.nn.dense: shapes .* do not multiply"),
     (lambda x: topi.nn.pool2d(x, 2, 2, 1, 0, "sum"), "topi.nn.pool2d: pool_type='sum' is neither 'max' nor 'avg'"),
-    (lambda x: topi.nn.global_pool(x, "max", "NHWC"), "topi.nn.global_pool: layout='NHWC' is not supported"),
+    (lambda x: topi.nn.global_pool(x, "max", "NCW"), "layout='NCW' must have the axes H, W, whole"),
     (lambda x: topi.nn.batch_norm(x, x, x, x, x, training=True), "topi.nn.batch_norm: training=True is not supported"),
     (lambda x: topi.nn.pad(x, (1, 1)), "topi.nn.pad: pad_before and pad_after need one number for each of the 4 axes"),
     (lambda x: topi.nn.mirror_pad(x, (1,) * 4), "topi.nn.mirror_pad: mode='SYMMETRIC' is not supported"),

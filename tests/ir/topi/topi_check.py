@@ -33,11 +33,11 @@ def interpret(result, inputs, arrays, shapes):
 def check(name, arrays, args, expected, tolerance=1e-5, symbolic=True, kwargs=None):
     """name(*args) is `expected`; in args, a0, a1 ... (ints 0, 1 wrapped in Arg) stand for the arrays."""
     expected = expected if isinstance(expected, list) else [expected]
-    like = [k for k, a in enumerate(arrays) if a.ndim == arrays[0].ndim and a.shape[0] == arrays[0].shape[0]]
+    like = [k for k, a in enumerate(arrays) if a.ndim == arrays[0].ndim and a.shape[:1] == arrays[0].shape[:1]]
     axes = [{}] + [dict.fromkeys(((k, 0) for k in like), Var("n", dtype)) for dtype in ("int32", "int64") if symbolic]
     for dims in axes:
         inputs = tensors(arrays, dims)
-        result = function(name)(*(inputs[a.n] if isinstance(a, Arg) else a for a in args), **(kwargs or {}))
+        result = function(name)(*(_given(a, inputs) for a in args), **(kwargs or {}))
         outputs, func = interpret(result, inputs, arrays, [e.shape for e in expected])
         if not dims:
             results = result if isinstance(result, list) else [result]
@@ -46,6 +46,12 @@ def check(name, arrays, args, expected, tolerance=1e-5, symbolic=True, kwargs=No
             assert mine.dtype == want.dtype, f"{mine.dtype} instead of {want.dtype}"
             np.testing.assert_allclose(mine, want, rtol=tolerance, atol=tolerance)
     return func
+
+
+def _given(arg, inputs):
+    if isinstance(arg, list):
+        return [_given(a, inputs) for a in arg]
+    return inputs[arg.n] if isinstance(arg, Arg) else arg
 
 
 class Arg:
