@@ -3,9 +3,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expr import Var, as_expr, const, substitute
+from ..expr import IntImm, Var, as_expr, const
+from ..module import IRModule
 from ..node import Mutator, collect
-from ..relax.expr import Constant, Function, RelaxVar
+from ..relax.expr import Constant, Function, PrimValue, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo
+from ..relax.infos import dims_told
+from ..relax.lattice import erased, is_base_of
+from ..upper import provides
+from .call_rules import inferred_again
 from .canonicalize_bindings import with_dims
 
 
@@ -15,25 +20,56 @@ def bind_params(mod, func_name, params):
     params: {name or the parameter itself: array}; anything numpy reads, of the parameter's dtype and shape. What is
     symbolic in a shape becomes the array's. Raises ValueError naming the parameter that does not fit.
     """
-    func = mod[func_name]
+    return mod.with_function(func_name, bind_function(mod[func_name], params, func_name))
+
+
+@provides("bind_params")
+def bind_function(func, params, title="the function"):
+    """The function with parameters bound to constants, shapes (ShapeExpr) or numbers (PrimValue); see bind_params."""
     known, values, dims = {p.name: p for p in func.params}, {}, {}
     for key, value in params.items():
         name = key.name if isinstance(key, RelaxVar) else key
-        if name not in known:
-            raise ValueError(f"BindParams: {func_name} has no parameter {name!r}; it has {', '.join(known) or 'none'}")
-        constant = value if isinstance(value, Constant) else Constant(np.array(value), name)
-        _bind_dims(known[name], constant, dims)
-        values[known[name]] = constant
+        if name not in known or isinstance(key, RelaxVar) and key is not known[name]:
+            raise ValueError(f"BindParams: {title} has no parameter {name!r}; it has {', '.join(known) or 'none'}")
+        value = value if isinstance(value, (Constant, ShapeExpr, PrimValue)) else Constant(np.array(value), name)
+        if isinstance(value, Constant):
+            _bind_dims(known[name], value, dims)
+        else:
+            _bind_numbers(known[name], value, dims)
+        values[known[name]] = value
     rest = tuple(p for p in func.params if p not in values)
-    bound = func.replace(params=rest, body=_Bind(values).visit(func.body))
-    return mod.with_function(func_name, substitute(bound, dims))
+    bound = with_dims(func.replace(params=rest, body=_Bind(values).visit(func.body)), dims)
+    return bound if all(map(_is_known, values)) else inferred_again(bound)
+
+
+def _is_known(param):
+    """Whether all that a value tells is known of a parameter, but for the sizes of its dimensions."""
+    info = param.struct_info
+    if isinstance(info, ShapeStructInfo):
+        return info.values is not None
+    return not isinstance(info, TensorStructInfo) or info.shape is not None and info.dtype != "void"
+
+
+def _bind_numbers(param, value, dims):
+    """As _bind_dims, of a shape or a number."""
+    info, own = param.struct_info, value.struct_info
+    if not is_base_of(erased(info), own):
+        raise ValueError(f"BindParams: parameter {param.name} is {info}, the value {own}: they must agree")
+    for want, have in dims_told(info, own):
+        if isinstance(want, Var):
+            have = dims.setdefault(want, have)
+        if isinstance(want, IntImm) and isinstance(have, IntImm) and want.value != have.value:
+            raise ValueError(f"BindParams: parameter {param.name} is {info}, the value {own}: they must agree")
 
 
 def _bind_dims(param, constant, dims):
     """Check a constant against a parameter's struct info; note the symbolic dimensions that it settles."""
     info, shape = param.struct_info, constant.data.shape
+    if isinstance(info, TensorStructInfo) and info.shape is None and info.ndim in (-1, len(shape)) and info.dtype in (
+            "void", constant.struct_info.dtype):
+        return
     expected = getattr(info, "shape", None)
-    fits = getattr(info, "dtype", None) in (None, "", constant.struct_info.dtype) and (
+    fits = getattr(info, "dtype", None) in (None, "void", constant.struct_info.dtype) and (
         expected is None or len(expected) == len(shape))
     for have, want in zip(shape, expected or () if fits else ()):
         if isinstance(want, Var):
@@ -83,3 +119,9 @@ def bind_symbolic_vars(mod, binding_map, func_name=None):
         where = func_name or "any function"
         raise ValueError(f"BindSymbolicVars: there is no dimension {', '.join(map(repr, missing))} in {where}")
     return mod.with_functions({n: made.get(n, f) for n, f in mod.functions.items()})
+
+
+@provides("bind_symbolic_vars")
+def bind_symbolic_vars_of(func, binding_map):
+    """The function with symbolic dimensions bound to values; see bind_symbolic_vars."""
+    return bind_symbolic_vars(IRModule({"main": func}), binding_map)["main"]

@@ -9,7 +9,7 @@ from ..expr import IntImm
 from ..relax.expr import RelaxExpr, TensorStructInfo
 from ..relax.ops.layout import pack_channels
 
-KINDS = ("float32", "int32", "int8", "uint8")  # dtypes of images
+KINDS = ("float32", "int32", "int8", "uint8", "int16")  # dtypes of images
 
 
 @dataclass(frozen=True)

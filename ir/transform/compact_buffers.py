@@ -16,20 +16,24 @@ from .gpu.threads import WARP, lane_axes
 from .gpu.touched import extremes
 
 
-def compact_buffers(func):
+def compact_buffers(func, is_strict=True, in_registers=True):
     """Requires opaque blocks and no views. Ensures that each allocated buffer is no larger than the box that its uses
     touch while the loops inside its allocation run, with indices counted from the box's corner; one of one element has
     scope "local", unless threads share it. Rows are as far apart as storage_align asked for. Loops that are bound to
     threads of a block all run for shared memory, and stand still for that of a thread, scope "local": loops bound to
     one axis then are one.
 
-    Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size.
+    Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size; so do those that
+    another buffer is a view of. is_strict: no buffer grows, the only way there is. in_registers: whether the scope
+    changes.
     """
+    if not is_strict:
+        raise ValueError("CompactBufferAllocation: is_strict is True: a buffer holds all that its program says")
     scan, aligned = _Scan(), alignments(func.body)
     scan.visit(func.body)
     known = {}
     for key, (buffer, depth) in scan.buffers.items():
-        new, corner = _compact(buffer, depth, scan, aligned.get(buffer))
+        new, corner = _compact(buffer, depth, scan, aligned.get(buffer), in_registers)
         if new is not buffer:
             known[key] = (new, corner)
     return func.replace(body=_Rebase(known, scan).visit(func.body)) if known else func
@@ -89,13 +93,20 @@ class _Scan(Visitor):
 
     def visit_Block(self, block):
         for b in block.alloc_buffers:
-            self.buffers[id(b)], self.uses[id(b)] = (b, len(self.loops)), []
-            self.pointers[b.data] = id(b)
+            self._allocated(b)
         for match in block.match_buffers:  # both corners of the region; what is accessed through it lies between
             region = match.source.region
             self._record(match.source.buffer, tuple(r.min for r in region))
             self._record(match.source.buffer, tuple(r.min + (r.extent - 1) for r in region))
         self.visit(block.body)
+
+    def _allocated(self, b):
+        self.buffers[id(b)], self.uses[id(b)] = (b, len(self.loops)), []
+        self.pointers[b.data] = id(b)
+
+    def visit_DeclBuffer(self, decl):
+        self._allocated(decl.buffer)
+        self.visit(decl.body)
 
     def visit_BufferStore(self, store):
         self.visit((store.value, store.indices))
@@ -108,9 +119,11 @@ class _Scan(Visitor):
     def _record(self, buffer, indices):
         if id(buffer) in self.uses:
             self.uses[id(buffer)].append(_Use(self.loops, indices, self.guards))
+        elif buffer.data in self.pointers:
+            self.whole.add(self.pointers[buffer.data])
 
 
-def _compact(buffer, depth, scan, aligned=None):
+def _compact(buffer, depth, scan, aligned=None, in_registers=True):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
     uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith("shared")
     if buffer.scope == "local":
@@ -129,7 +142,8 @@ def _compact(buffer, depth, scan, aligned=None):
         found = [_interval(uses, dim, extent, depth, scan.analyzer) for dim, extent in enumerate(shape)]
         corner = [f[0] if f else low for f, low in zip(found, corner)]
         shape = tuple(f[1] if f else extent for f, extent in zip(found, shape))
-    alone = uses and buffer.scope != "warp" and not shared and not bound and all(is_const_int(s, 1) for s in shape)
+    alone = (in_registers and uses and buffer.scope != "warp" and not shared and not bound
+             and all(is_const_int(s, 1) for s in shape))
     scope = "local" if alone else buffer.scope  # then a plain variable
     strides = aligned_strides(shape, aligned) if aligned else buffer.strides
     if scope == buffer.scope and structural_equal((shape, strides), (buffer.shape, buffer.strides)):
@@ -251,6 +265,9 @@ class _Rebase(Mutator):
         block = self.generic_visit(block)
         allocated = tuple(self.known.get(id(b), (b, None))[0] for b in block.alloc_buffers)
         return block.replace(alloc_buffers=allocated)
+
+    def visit_DeclBuffer(self, decl):
+        return decl.replace(buffer=self.known.get(id(decl.buffer), (decl.buffer, None))[0], body=self.visit(decl.body))
 
     def visit_BufferRegion(self, region):
         region = region.replace(region=self.visit(region.region))

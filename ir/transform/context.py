@@ -6,9 +6,9 @@ passes are required or disabled, settings by name, and instruments that see the 
 from __future__ import annotations
 
 import inspect
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import update_wrapper
 from importlib import import_module
 
 from ..module import IRModule
@@ -63,6 +63,18 @@ class Pass:
         return f"{self.name}(opt_level={self.info.opt_level})"
 
 
+class ModulePass(Pass):
+    """A Pass of a function over modules: what module_pass makes."""
+
+
+class FunctionPass(Pass):
+    """A Pass of a function over the module's relax Functions: what function_pass makes."""
+
+
+class PrimFuncPass(Pass):
+    """A Pass of a function over the module's PrimFuncs: what prim_func_pass makes."""
+
+
 def _own_passes(value):
     """The user's passes among those of tvm.lower: [(phase, pass)]."""
     rows = [tuple(row) for row in value]
@@ -82,14 +94,15 @@ class Sequential(Pass):
     PassOrderError raised.
     """
 
-    def __init__(self, passes, opt_level=0, name="sequential", required=(), given=None):
+    def __init__(self, passes=(), opt_level=0, name="sequential", required=(), traceable=False, given=None):
+        passes = passes or ()
         for p in passes:
             if not isinstance(p, Pass):
                 raise TypeError(f"Sequential takes passes, such as tir.transform.Simplify(), not a {type(p).__name__}")
         self.passes = tuple(passes)
         if given is not None:
             check_order(self.passes, given)
-        super().__init__(self._run, PassInfo(name, opt_level, tuple(required)))
+        super().__init__(self._run, PassInfo(name, opt_level, tuple(required or ())))
 
     def _run(self, mod, context):
         for p in self.passes:
@@ -212,7 +225,7 @@ class PassContext:
 
 def _load_passes():
     """Let the pass table register its passes and settings, which a script may ask for before it uses one."""
-    import_module(f"{__package__}.pass_table")
+    import_module(f"{__package__}.classic")
 
 
 def _names(what, names):
@@ -256,33 +269,69 @@ def _over(kind, function):
     return run
 
 
-def _decorator(wrap):
+def _decorator(kind, wrap):
     def make(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
         if opt_level is None:
             opt_level = 0
         required = tuple(required or ())
 
         def build(target):
-            label = name or target.__name__
-            info = PassInfo(label, opt_level, required)
-            if not inspect.isclass(target):
-                return Pass(wrap(target), info)
-
-            def create(*args, **kwargs):
-                """A pass from an object of the class, by its method transform_function or transform_module."""
-                made = target(*args, **kwargs)
-                method = getattr(made, "transform_function", None) or getattr(made, "transform_module", None)
-                if method is None:
-                    raise TypeError(f"class {target.__name__} has neither transform_function nor transform_module")
-                return Pass(wrap(method), info)
-            return update_wrapper(create, target, updated=())
+            info = PassInfo(name or target.__name__, opt_level, required)
+            return _pass_class(kind, wrap, target, info) if inspect.isclass(target) else kind(wrap(target), info)
         return build if pass_func is None else build(pass_func)
     return make
 
 
-module_pass = _decorator(lambda function: function)
-prim_func_pass = _decorator(lambda function: _over(PrimFunc, function))
-function_pass = _decorator(lambda function: _over(Function, function))
+def _pass_class(kind, wrap, target, info):
+    """The class of passes whose objects run a method of an object of `target`, and have its attributes."""
+    def create(self, *args, **kwargs):
+        made = target(*args, **kwargs)
+        self.__dict__["_made"] = made
+        method = getattr(made, "transform_function", None) or getattr(made, "transform_module", None)
+        if method is None:
+            raise TypeError(f"class {target.__name__} has neither transform_function nor transform_module")
+        kind.__init__(self, wrap(method), info)
+
+    def attribute(self, name):
+        if name == "_made":
+            raise AttributeError(name)
+        return getattr(self._made, name)
+
+    return type(target.__name__, (kind,), {"__init__": create, "__getattr__": attribute, "__doc__": target.__doc__,
+                                           "__module__": target.__module__})
+
+
+module_pass = _decorator(ModulePass, lambda function: function)
+prim_func_pass = _decorator(PrimFuncPass, lambda function: _over(PrimFunc, function))
+function_pass = _decorator(FunctionPass, lambda function: _over(Function, function))
 module_pass.__doc__ = "A Pass of a function (module, context) -> module, or of a class with transform_module."
 prim_func_pass.__doc__ = "A Pass of (PrimFunc, module, context) -> PrimFunc, or of a class with transform_function."
 function_pass.__doc__ = "prim_func_pass over the module's relax Functions."
+
+
+def apply_pass_to_function(transform, func_name_regex, error_if_no_function_matches_regex=False):
+    """The pass that changes functions whose whole names a regular expression matches as `transform` does, and adds
+    those that it makes of them; others stay as they are. All are as functions that others may call, so that no
+    signature changes. ValueError where none matches, if that is asked for."""
+    pattern = re.compile(func_name_regex)
+
+    def run(mod, context):
+        chosen = {str(n) for n in mod.functions if pattern.fullmatch(str(n))}
+        if not chosen and error_if_no_function_matches_regex:
+            raise ValueError(f"No function matched regex {func_name_regex!r}; there are {', '.join(mod.functions)}")
+        private = {str(n) for n, f in mod.functions.items() if not (f.attrs or {}).get("global_symbol")}
+        seen = mod.with_functions({n: f.with_attr("global_symbol", str(n)) if str(n) in private else f
+                                   for n, f in mod.functions.items()})
+        new = {n: f.without_attr("global_symbol") if str(n) in private else f
+               for n, f in transform(seen).functions.items() if str(n) in chosen or n not in mod}
+        kept = {n: f for n, f in mod.functions.items() if str(n) not in chosen}
+        return mod.with_functions({n: {**kept, **new}[n] for n in (*mod.functions, *new) if n in kept or n in new})
+    return module_pass(run, opt_level=0, name=f"ApplyPassTo{func_name_regex}")
+
+
+def PrintIR(header="", show_meta_data=False):
+    """The pass that prints `header` and the module's script, and leaves the module as it is."""
+    def run(mod, context):
+        print(f"PrintIR({header}):\n{mod.script(show_meta=show_meta_data)}")
+        return mod
+    return ModulePass(run, PassInfo("PrintIR"))

@@ -31,15 +31,19 @@ def _flat_params(func):
             tuples[p] = fields_of(p.name, p.struct_info)
         else:
             params.append(p)
-    return func.replace(params=tuple(params), body=_Fields(tuples).visit(func.body)) if tuples else func
+    return func.replace(params=tuple(params), body=Fields(tuples).visit(func.body)) if tuples else func
 
 
-class _Fields(Mutator):
+class Fields(Mutator):
+    """Variables replaced by `tuples`, {variable: what it is now}, and items of tuples by these."""
+
     def __init__(self, tuples):
         self.tuples = tuples
 
     def visit_RelaxVar(self, v):
         return self.tuples.get(v, v)
+
+    visit_DataflowVar = visit_RelaxVar
 
     def visit_Constant(self, c):
         return c
@@ -66,4 +70,4 @@ def _flat_result(func):
     return function_of_blocks(func.params, blocks, flat, func.attrs)
 
 
-__all__ = ["flatten_tuples"]
+__all__ = ["Fields", "flatten_tuples"]

@@ -6,7 +6,7 @@ from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
-from ..relax.ops.qnn import BYTES
+from ..relax.ops.qnn import BYTES, WORDS
 from ..relax.ops.view import factors, same_count
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
 from .one_kernel import is_worth_one_kernel, is_worth_prologue
@@ -50,7 +50,7 @@ class _Grouping:
         self.number = {id(b.var): n for n, b in enumerate(bindings)}
         self.consumers = [[None if u is None else self.number[id(u.var)] for u in used.get(id(b.var), ())]
                           for b in bindings]
-        self.kinds = [_kind(v) for v in self.values]
+        self.kinds = [kind_of(v) for v in self.values]
         self.group = list(range(len(bindings)))
         self.members = {n: [n] for n in self.group}
 
@@ -71,8 +71,8 @@ class _Grouping:
         return [m for m in self.members.values() if len(m) > 1]
 
     def _move_tail(self, end, data):
-        """Let an operator read the bytes that the group of its input `data` makes, where what makes wider numbers of them
-        at the end of that group is worth being computed in the operator's kernel."""
+        """Let an operator read the bytes that the group of its input `data` makes, where what makes wider numbers of
+        them at the end of that group is worth being computed in the operator's kernel."""
         if data is None or self.group[data] == self.group[end] or self.consumers[data] != [end]:
             return
         given, tail = self.members[self.group[data]], [data]
@@ -82,11 +82,11 @@ class _Grouping:
                 return
             tail += before
         rest, joined = [n for n in given if n not in tail], sorted([*tail, *self.members[self.group[end]]])
-        if rest and self._fits(joined):
-            for own in (rest, joined):
-                del self.members[self.group[own[-1]]]
+        if self._fits(joined):
+            for m in (data, end):
+                del self.members[self.group[m]]
+            for own in filter(None, (rest, joined)):
                 self.members[own[-1]] = own
-            for own in (rest, joined):
                 for m in own:
                     self.group[m] = own[-1]
 
@@ -194,11 +194,12 @@ class _Grouping:
 
 
 def _widens(value):
-    """Whether a value is bytes, in a wider type."""
-    return is_operator(value) and value.op == "astype" and str(value.args[0].struct_info.dtype) in BYTES
+    """Whether a value is integers of 8 or 16 bits, in a wider type."""
+    return is_operator(value) and value.op == "astype" and str(value.args[0].struct_info.dtype) in (*BYTES, *WORDS)
 
 
-def _kind(value):
+def kind_of(value):
+    """What an operator is to fusion, a word of MEMBERS; "opaque" for what is one kernel alone."""
     if not is_operator(value) or value.op in NEVER or not isinstance(value.struct_info, TensorStructInfo):
         return "opaque"
     if value.op == PADDING:

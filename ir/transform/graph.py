@@ -100,16 +100,25 @@ class GraphRewriter:
         return _Rewrite(self.env, self.named).visit(value)
 
 
-class Substitute(Mutator):
-    """Replaces graph variables and constants: env is {id(old): new}."""
+class ReplaceVars(Mutator):
+    """Replaces graph variables wherever they stand: env is {id(old): new}."""
 
-    def __init__(self, env):
-        self.env = env
+    def __init__(self, env=None):
+        self.env = {} if env is None else env
 
-    def _leaf(self, v):
+    def _variable(self, v):
         return self.env.get(id(v), v)
 
-    visit_RelaxVar = visit_DataflowVar = visit_Constant = _leaf
+    visit_RelaxVar = visit_DataflowVar = _variable
+
+    def visit_Constant(self, constant):
+        return constant
+
+
+class Substitute(ReplaceVars):
+    """Replaces graph variables and constants in values, whose calls have them as arguments alone."""
+
+    visit_Constant = ReplaceVars._variable
 
     def visit_RelaxCall(self, call):
         args = self.visit(call.args)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from ..names import Names, unique_name
 from ..node import Mutator, collect
 from ..op import OPS, InferError
+from ..relax.control import is_control
 from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr,
                           TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
 from ..relax.infos import same_info
@@ -16,15 +17,16 @@ VARS = (RelaxVar, DataflowVar)
 
 def is_classic(call):
     """Whether a call is in classic form: of several operators, or of one whose arguments were not known."""
-    if not isinstance(call, RelaxCall) or not isinstance(call.op, str) or call.op not in upper("classic_names")():
+    if not isinstance(call, RelaxCall) or not isinstance(call.op, str) or is_control(call) or call.op not in upper(
+            "classic_names")():
         return False
     return call.op not in OPS or set(call.attrs) != set(OPS[call.op].attrs)
 
 
 def in_operators(mod):
     """Requires: nothing. Ensures that variables have names of their own, and calls name operators of the table, with
-    all of these' attributes; struct info that becomes known by that is inferred again. What is still not known stays as it
-    is."""
+    all of these' attributes; struct info that becomes known by that is inferred again. What is still not known stays as
+    it is."""
     functions = {name: _Rewrite(f).function(f) if isinstance(f, Function) and (_has_equal_names(f) or any(map(
         is_classic, collect(f.body, RelaxCall)))) else f for name, f in mod.functions.items()}
     return mod.with_functions(functions) if any(functions[n] is not f for n, f in mod.functions.items()) else mod

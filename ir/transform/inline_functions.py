@@ -1,14 +1,15 @@
 """InlinePrivateFunctions: calls of graph functions of the module become what these do."""
 from __future__ import annotations
 
-from ..module import GlobalVar
+from ..module import GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import Mutator, collect
-from ..op import OPS
-from ..relax.block_builder import call_op
 from ..relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr, VarBinding)
 from ..relax.infos import call_dims
-from .canonicalize_bindings import with_dims
+from ..upper import provides
+from .call_rules import inferred
+from .canonicalize_bindings import canonicalize_bindings, with_dims
+from .graph import ReplaceVars
 
 KEPT = ("primitive", "Primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own
 
@@ -29,12 +30,25 @@ def inline_calls(mod, name, names=None):
     return _Inline(mod, names, func).visit(func) if isinstance(func, Function) else func
 
 
+@provides("inline_functions")
+def inline_given(func, function_map):
+    """The function with calls of others, {GlobalVar or name: function}, inlined, also inside these. ValueError for a
+    function that calls itself."""
+    functions = {getattr(key, "name", key): given for key, given in function_map.items()}
+    mod = IRModule(functions)
+    endless = next((n for n in functions if calls_itself(mod, n)), None)
+    if endless is not None:
+        raise ValueError(f"inline_functions: {endless} calls itself, so that it cannot be inlined")
+    return canonicalize_bindings(_Inline(mod, set(functions), func).visit(func))
+
+
 def _may_be_inlined(mod, name):
     func = mod.functions.get(name)
-    return isinstance(func, Function) and not any(func.attrs.get(k) for k in KEPT) and not _calls_itself(mod, name)
+    return isinstance(func, Function) and not any(func.attrs.get(k) for k in KEPT) and not calls_itself(mod, name)
 
 
-def _calls_itself(mod, name):
+def calls_itself(mod, name):
+    """Whether a function calls itself, directly or by others."""
     seen, waiting = set(), [name]
     while waiting:
         for gv in collect(mod.functions.get(waiting.pop(), ()), GlobalVar):
@@ -91,15 +105,13 @@ def flattened(seq, names, kind):
     return renamed.visit(seq.body), bindings
 
 
-class _Instance(Mutator):
+class _Instance(ReplaceVars):
     """Parameters replaced by arguments, other variables by new ones, calls inferred anew where arguments changed.
     names, kind: the names that are taken and the kind of variable for those of the outermost sequence."""
 
     def __init__(self, env, names=None, kind=None):
-        self.env, self.names, self.kind = env, names, kind
-
-    def visit_Constant(self, constant):
-        return constant
+        super().__init__(env)
+        self.names, self.kind = names, kind
 
     def visit_SeqExpr(self, seq):
         kind, self.kind = self.kind, None  # of branches inside: their own
@@ -115,16 +127,11 @@ class _Instance(Mutator):
             blocks.append(block.replace(bindings=tuple(bindings)))
         return SeqExpr(tuple(blocks), self.visit(seq.body))
 
-    def _variable(self, var):
-        return self.env.get(id(var), var)
-
-    visit_RelaxVar = visit_DataflowVar = _variable
-
     def visit_RelaxCall(self, call):
         args = self.visit(call.args)
         if args is call.args:
             return call
-        return call_op(call.op, *args, **call.attrs) if call.op in OPS else call.replace(args=args)
+        return inferred(call.replace(args=args)) if isinstance(call.op, str) else call.replace(args=args)
 
 
 __all__ = ["flattened", "inline_calls", "inline_private_functions", "instance"]

@@ -11,7 +11,7 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, ShapeExpr
 from ..relax.ops.contraction import FMA
-from ..relax.ops.qnn import BYTES, PLAIN
+from ..relax.ops.qnn import BYTES, PLAIN, WORDS, sums_dtype
 from ..tir.stored import LEAST_BYTES
 from .graph import GraphRewriter, is_operator, on_main
 from .identities import axes_of
@@ -24,11 +24,11 @@ FEW_BITS = 8  # integers of fewer have a kernel of their own; of others a byte h
 
 @on_main
 def keep_quantized(func, target=None):
-    """Ensures that products of data and constants that were both quantized are those of the integers (qnn.matmul,
-    qnn.conv2d, qnn.conv3d), scaled after, where a Target `target` multiplies bytes. Ensures that products, convolutions
-    and rows taken of (w - zero point) * scale, of constant integers w, are those of w - zero point, and are scaled
-    after; or, where terms of a sum have different scales, or w has few bits, are matmul_quantized. What else reads such
-    weights reads floats."""
+    """Ensures that products of data and constants that were both quantized, and of two matrices of such data, are those
+    of the integers (qnn.matmul, qnn.conv2d, qnn.conv3d), scaled after, where a Target `target` multiplies bytes.
+    Ensures that products, convolutions and rows taken of (w - zero point) * scale, of constant integers w, are those of
+    w - zero point, and are scaled after; or, where terms of a sum have different scales, or w has few bits, are
+    matmul_quantized. What else reads such weights reads floats."""
     return _KeepQuantized(target).run(func)
 
 
@@ -84,11 +84,14 @@ class _KeepQuantized(GraphRewriter):
 
     def _of_integers(self, call):
         """The product of quantized data and constants, both with a scale of all, the constants with one for each column
-        or output channel, too."""
+        or output channel, too; and that of quantized matrices."""
         op, (data, weight) = OF_INTEGERS.get(call.op), call.args[:2]
         if self.target is None or op is None or len(call.args) > 2 or not _is_plain(call):
             return None
-        data, parts = self._dequantized(data), self._quantized(weight)
+        parts = self._quantized(weight)
+        if parts is None and op == "qnn.matmul":
+            return self._of_matrices(self._moved(data), self._moved(weight))
+        data = self._dequantized(data, (*BYTES, *WORDS))
         if data is None or parts is None or weight.struct_info.ndim != (
                 2 if op == "qnn.matmul" else 4 + (op[-2] == "3")):
             return None
@@ -101,16 +104,35 @@ class _KeepQuantized(GraphRewriter):
             return None
         zero, scale = (v.reshape(()) if v.size == 1 else v for v in (zero, scale))
         attrs = {k: v for k, v in call.attrs.items() if k in ("strides", "padding", "dilation", "groups")}
-        total = self.emit(call_op(op, x, w, Constant(x_zero), Constant(zero.astype(w.data.dtype)), **attrs))
+        sums = sums_dtype(str(x.struct_info.dtype), int(x_zero), w.data.astype(np.int64) - zero.astype(np.int64), rest)
+        total = self.emit(call_op(op, x, w, Constant(x_zero), Constant(zero.astype(w.data.dtype)), **attrs,
+                                  out_dtype=sums))
         scale = (scale * x_scale).astype(np.float32)
         if scale.size > 1:
             scale = scale.reshape(-1) if op == "qnn.matmul" else scale.reshape(1, -1, *[1] * (w.data.ndim - 2))
         total = self.emit(call_op("astype", total, dtype="float32"))
         return call_op("multiply", total, Constant(scale, w.name + "_scale"))
 
-    def _dequantized(self, value):
-        """(bytes, zero point, scale), of which the last two are one number each, that a value is made of; None for
-        another one."""
+    def _of_matrices(self, data, other):
+        """The product of data that were quantized, both with a scale of all."""
+        if data is None or other is None or not self.target.multiplies_bytes:
+            return None
+        (x, x_zero, x_scale), (w, w_zero, w_scale) = data, other
+        total = self.emit(call_op("qnn.matmul", x, w, Constant(x_zero), Constant(w_zero)))
+        scale = Constant((x_scale * w_scale).astype(np.float32), w.name + "_scale")
+        return call_op("multiply", self.emit(call_op("astype", total, dtype="float32")), scale)
+
+    def _moved(self, value):
+        """What _dequantized says of a value, or of bytes in another order of axes, in which they are put here."""
+        moved = self.producer(value, "permute_dims")
+        made = self._dequantized(moved.args[0] if moved else value)
+        if not made or not moved:
+            return made
+        return self.emit(call_op("permute_dims", made[0], axes=moved.attrs["axes"]), made[0].name), *made[1:]
+
+    def _dequantized(self, value, kinds=BYTES):
+        """(integers of one of some dtypes, zero point, scale), of which the last two are one number each, that a value
+        is made of; None for another one."""
         made = self.producer(value, "multiply")
         scale = made and self._array(made.args[1])
         if scale is None or scale.size != 1 or value.struct_info.dtype != "float32":
@@ -118,7 +140,7 @@ class _KeepQuantized(GraphRewriter):
         whole = self.producer(made.args[0], "subtract")
         cast = self.producer(whole.args[0] if whole else made.args[0], "astype")
         zero = self._array(whole.args[1]) if whole else np.zeros((), np.float32)
-        if cast is None or zero is None or zero.size != 1 or str(cast.args[0].struct_info.dtype) not in BYTES:
+        if cast is None or zero is None or zero.size != 1 or str(cast.args[0].struct_info.dtype) not in kinds:
             return None
         return cast.args[0], zero.reshape(()).astype(cast.args[0].struct_info.dtype.numpy), scale.reshape(())
 

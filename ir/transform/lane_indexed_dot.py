@@ -5,13 +5,14 @@ from ..arith import Analyzer
 from ..dtype import DataType
 from ..expr import Broadcast, Call, Div, IntImm, Min, Mod, Mul, Sub, const, free_vars, is_const_int, substitute
 from ..node import collect
-from ..tir.intrinsics import DOTS
+from ..tir.intrinsics import WORD_DOTS
 from ..tir.stmt import BufferLoad, BufferStore
 from .lane_indexed_fma import is_conditional
+from .lower_intrin import LOADS
 from .walk import StmtMutator
 
 WORD = 4  # bytes
-_DOTS = {f"tir.{name}": f"tir.{name}_lane" for name in DOTS}
+_DOTS = {f"tir.{name}": f"tir.{name}_lane" for name in WORD_DOTS}
 
 
 def lane_indexed_dot(func, lanes=4, dots=()):
@@ -22,7 +23,7 @@ def lane_indexed_dot(func, lanes=4, dots=()):
     becomes
         for x in unroll(8): c[x] = dot_lane(load_bytes(B[x / 4 * 16]), x % 4, w, c[x])
 
-    for the products `dots`, names of rows of DOTS, that take one lane of an operand. Iterations of a loop that is no
+    for the products `dots`, names of WORD_DOTS, that take one lane of an operand. Iterations of a loop that is no
     multiple of them take lanes of the last whole vector: no byte is read that is not read anyway.
     """
     wanted = {f"tir.{name}" for name in dots}
@@ -55,7 +56,7 @@ class _Lanes(StmtMutator):
 
     def _place(self, word):
         """(vector, lane) of a word that is the same in all lanes; None where no vector holds it."""
-        if not (isinstance(word, Broadcast) and isinstance(word.value, Call) and word.value.op == "tir.load_word"):
+        if not (isinstance(word, Broadcast) and isinstance(word.value, Call) and word.value.op in LOADS.values()):
             return None
         first, = word.value.args
         index, = first.indices
@@ -65,7 +66,7 @@ class _Lanes(StmtMutator):
             x, extent = loop.loop_var, loop.extent.value
             if id(first.buffer) in written:
                 return None
-            if not any(v is x for v in free_vars(index)) or Analyzer().step(index, x) != WORD:
+            if not any(v is x for v in free_vars(index)) or Analyzer().step(index, x) != WORD // first.dtype.bytes:
                 continue
             lanes = const(self.lanes, x.dtype)
             start, lane = Mul(Div(x, lanes), lanes), Mod(x, lanes)

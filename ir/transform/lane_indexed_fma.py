@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Broadcast, Call, IntImm, Ramp, Select, Var, const, free_vars, is_const_int, substitute
+from ..expr import Broadcast, Call, Cast, IntImm, Ramp, Select, Var, cast, const, free_vars, is_const_int, substitute
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.hints import LANES
 from ..tir.intrin import vector_intrinsic
+from ..tir.intrinsics import NEAREST_HALVES
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import rewrite_annotated
@@ -21,7 +22,8 @@ def lane_indexed_fma(func):
         for l in unroll(4): for i in unroll(8): c[i] = c[i] + lane(v[i], l) * w[l]
 
     where a vector holds what the iterations of l take one by one. Loads whose elements do not lie in a row, or not as
-    many of them as a vector has lanes, stay, and all loads where some are made under a condition only.
+    many of them as a vector has lanes, stay, and all loads where some are made under a condition only. Halves in memory
+    are widened as they are loaded.
     """
     return func.replace(body=rewrite_annotated(
         func.body, LANES, lambda loop, names: _in_vectors(loop, set(map(text_of, names)))))
@@ -33,7 +35,8 @@ def _in_vectors(loop, names):
         return loop
     written, found = {id(s.buffer) for s in collect(loop, BufferStore)}, []
     for b in collect(loop.body, Broadcast):
-        if (isinstance(b.value, BufferLoad) and b.value.buffer.name in names and id(b.value.buffer) not in written
+        load = _load_of(b)
+        if (load is not None and load.buffer.name in names and id(load.buffer) not in written
                 and not any(structural_equal(b, known) for known in found)):
             found.append(b)
     stmt, buffers, loads = loop, [], []
@@ -56,9 +59,17 @@ def is_conditional(stmt):
     return collect(stmt, (IfThenElse, Select)) or any(c.op == "tir.if_then_else" for c in collect(stmt, Call))
 
 
+def _load_of(broadcast):
+    """The load that a broadcast is of, or of which it widens the half; None for another."""
+    value = broadcast.value
+    if isinstance(value, Cast) and value.dtype == "float32" and value.value.dtype in NEAREST_HALVES:
+        value = value.value
+    return value if isinstance(value, BufferLoad) else None
+
+
 def _loops_of(broadcast, loop):
     """The loops inside `loop` that move the element; None where a vector does not hold what the iterations take."""
-    index, = broadcast.value.indices
+    index, = _load_of(broadcast).indices
     if Analyzer().step(index, loop.loop_var) != 1 or not is_const_int(loop.extent, broadcast.lanes) or collect(
             index, BufferLoad):
         return None
@@ -69,17 +80,18 @@ def _loops_of(broadcast, loop):
 
 def _vectors(broadcast, loop, inner):
     """(buffer of vectors, the statement that fills it, the element that an iteration of `loop` takes)."""
-    source, (index,), lanes = broadcast.value.buffer, broadcast.value.indices, broadcast.lanes
+    load, dtype, lanes = _load_of(broadcast), broadcast.dtype, broadcast.lanes
+    source, (index,) = load.buffer, load.indices
     count, at = 1, const(0, index.dtype)
     for x in inner:
         count *= x.extent.value
         at = at * const(x.extent.value, index.dtype) + (x.loop_var - x.min)
-    vectors = decl_buffer((const(count, index.dtype),), source.dtype.with_lanes(lanes), f"{source.name}_lanes", "local")
+    vectors = decl_buffer((const(count, index.dtype),), dtype, f"{source.name}_lanes", "local")
     new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in inner}
     first = substitute(index, {loop.loop_var: loop.min, **new})
     simplify = Analyzer().simplify
-    fill = BufferStore(vectors, BufferLoad(source, (Ramp(simplify(first), const(1, index.dtype), lanes),)),
-                       (simplify(substitute(at, new)),))
+    row = BufferLoad(source, (Ramp(simplify(first), const(1, index.dtype), lanes),))
+    fill = BufferStore(vectors, cast(row, dtype), (simplify(substitute(at, new)),))
     for x in reversed(inner):
         fill = For(new[x.loop_var], x.min, x.extent, x.kind, fill)
     return vectors, fill, vector_intrinsic("lane", BufferLoad(vectors, (simplify(at),)), loop.loop_var - loop.min)

@@ -19,6 +19,7 @@ from ..relax.ops.conv_layouts import join_groups, pack_weights, pack_words
 from ..relax.ops.layout import blocks_of
 from ..relax.ops.phases import pack_phases
 from ..relax.ops.window import reach
+from ..tir.intrinsics import INTEGER_DOTS
 from .blocked_images import Image, group_spots, in_order
 from .pack import by_columns
 
@@ -85,16 +86,21 @@ def _first_layer(graph, call):
 
 
 def _dot_of(call):
-    """The arithmetic of dot products for a convolution of bytes; None for others, and where sums may overflow."""
+    """The arithmetic of dot products for a convolution of integers; None for others, and where sums may overflow."""
     x, weight = call.args
-    name = name_of(x.struct_info.dtype, weight.struct_info.dtype)
+    name = name_of(x.struct_info.dtype, weight.struct_info.dtype, INTEGER_DOTS)
     depth = weight.data[0].size
     return name if name and call.attrs["out_dtype"] == "int32" and depth <= ARITHMETICS[name].most else None
 
 
+def _terms(weight):
+    """How many weights are a word."""
+    return WORD // weight.data.itemsize
+
+
 def _first_words(graph, call, dot):
-    """Words are of columns of the kernel: four that follow one another in a row of the input, which has more of them at
-    the end of rows where the last word does; any, as weights are 0 there."""
+    """Words are of columns of the kernel: four, of 16 bits two, that follow one another in a row of the input, which
+    has more of them at the end of rows where the last word does; any, as weights are 0 there."""
     x, weight = call.args
     lanes, outputs, attrs = graph.lanes, weight.data.shape[0], call.attrs
     if attrs["dilation"][1] != 1:
@@ -102,14 +108,14 @@ def _first_words(graph, call, dot):
     packed = graph.packed(weight, "first words", lambda w: pack_words(w, lanes))
     source, padding = _wider(graph, call, graph.plain_of(x))
     return _convolution(graph, call, source, packed, in_order(outputs), out_layout=graph.layout, padding=padding,
-                        kernel_layout=f"OIHW{lanes}o4w", out_channels=outputs, arithmetic=dot)
+                        kernel_layout=f"OIHW{lanes}o{_terms(weight)}w", out_channels=outputs, arithmetic=dot)
 
 
 def _wider(graph, call, x):
     """(the input, the padding) of a convolution whose last words of columns are filled up: any numbers will do there,
     those that pad the input too."""
     *others, right = call.attrs["padding"]
-    more, pad = -call.args[1].data.shape[3] % WORD, graph.producer(x, "nn.pad")
+    more, pad = -call.args[1].data.shape[3] % _terms(call.args[1]), graph.producer(x, "nn.pad")
     if not more or pad is None or right:
         return x, (*others, right + more)
     width = list(pad.attrs["pad_width"])
@@ -125,8 +131,8 @@ def _depthwise(graph, call):
         packed = graph.packed(weight, ("depthwise words", image.spots), lambda w: pack_words(image.spread(w, 0), lanes))
         source, padding = _wider(graph, call, image.value)
         return _convolution(graph, call, source, packed, image.spots, data_layout=graph.layout, arithmetic=dot,
-                            groups=image.held, kernel_layout=f"OIHW{lanes}o4w", out_channels=image.held,
-                            padding=padding)
+                            groups=image.held, kernel_layout=f"OIHW{lanes}o{_terms(weight)}w",
+                            out_channels=image.held, padding=padding)
     packed = graph.packed(weight, ("depthwise", image.spots), lambda w: pack_weights(image.spread(w, 0), lanes))
     return _convolution(graph, call, image.value, packed, image.spots, data_layout=graph.layout, groups=image.held,
                         kernel_layout=f"OIHW{lanes}o", out_channels=image.held)
@@ -151,7 +157,7 @@ def _dense(graph, call):
     packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
                         out_channels=outputs, kernel_layout=f"OIHW{lanes}o{inner}i" if graph.turned else
-                        f"OIHW{inner}i{lanes}o{'4i' * bool(dot)}",
+                        f"OIHW{inner}i{lanes}o{f'{_terms(weight)}i' * bool(dot)}",
                         arithmetic=dot or call.attrs["arithmetic"])
 
 

@@ -20,8 +20,8 @@ def lift_transform_params(mod, shared_transform=False):
     needed for, and NAME_transform_params makes that, a tuple, of the tuple of weights.
 
     shared_transform: True, or names of functions: these have one such function, transform_params, of what all of them
-    compute of their weights. ValueError where their weights differ, where there is no such function, or where the module
-    has one called transform_params.
+    compute of their weights. ValueError where their weights differ, where there is no such function, or where the
+    module has one called transform_params.
     """
     if shared_transform not in (True, False):
         shared_transform = [getattr(n, "name", n) for n in shared_transform]

@@ -8,12 +8,14 @@ from ..arith.relax import relax
 from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, StringImm, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.hints import BORDER, FULL_LANES, WHOLE
+from ..tir.renew import renew_defs
 from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
-from .copies import fresh_copy
+from .partition_hinted import partition_hinted
 from .walk import rewrite_annotated
 
 
-def loop_partition(func):
+def loop_partition(func, partition_const_loop=False, no_unroll_loop_with_extent_one=False,
+                   unroll_loop_with_partition_hint_no_interval=False):
     """Requires flat buffers, guards and no vectors. Ensures of `likely` conditions (a && b counts as two) that
     - one that can only fail in a loop's last iteration is gone from the loop: that iteration follows as a copy, or in a
       parallel loop, whose iterations stay together, or a nest of them, is the other branch of the body;
@@ -23,8 +25,12 @@ def loop_partition(func):
     - turns at the end of a loop in which none can hold, and nothing else happens, are gone;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
     Loops with pragma_loop_partition_hint = 0 keep the guards inside of them that depend on them or on what is around:
-    only the last holds there.
+    only the last holds there. Where an attribute of that name is not 0, or of loops of constant extents with
+    partition_const_loop, partition_hinted says what else is done, and what the other settings ask for.
     """
+    func = func.replace(body=partition_hinted(func.body, partition_const_loop,
+                                              unroll_loop_with_partition_hint_no_interval,
+                                              no_unroll_loop_with_extent_one))
     if any(c.op == "tir.likely" for c in collect(func.body, Call)):
         func = func.replace(body=_Partition(func.body).visit(func.body))
     hinted = any(WHOLE in loop.annotations for loop in _loops(func.body))
@@ -104,7 +110,7 @@ class _Partition(Mutator):
             self._bind(loop)
             return None
         main = self.visit(loop.replace(extent=extent, body=_Without(proved).visit(loop.body)))
-        last = fresh_copy(loop.body, {loop.loop_var: loop.min + extent})
+        last = renew_defs(loop.body, {loop.loop_var: loop.min + extent})
         for inner in _loops(last):
             self._bind(inner)
         last = self.visit(last)
@@ -130,7 +136,7 @@ class _Partition(Mutator):
             self._bind(outer, last)
             proved = [c for c in own if self.analyzer.can_prove(c)]
             bodies = proved and (_Without(proved).visit(loop.body),
-                                 fresh_copy(loop.body, {outer.loop_var: outer.min + last}))
+                                 renew_defs(loop.body, {outer.loop_var: outer.min + last}))
             rest = tuple(x for x in nest if x is not outer)
             sides = [self._in_nest(loop.replace(body=body), rest) for body in bodies]
             self._bind(outer)
@@ -181,7 +187,7 @@ class _Partition(Mutator):
         if not proved or isinstance(condition, IntImm):
             return None
         stmt = _guarded_part(loop.body, proved)
-        versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), fresh_copy(stmt, {}))
+        versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), renew_defs(stmt))
         for x in _loops(versions.else_case):
             self._bind(x)
         body = _Swap(stmt, versions).visit(loop.body)

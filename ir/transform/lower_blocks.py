@@ -2,8 +2,8 @@
 then predicates and allocations become statements."""
 from __future__ import annotations
 
-from ..expr import Call, IntImm, as_expr, const, is_const_int, logical_and
-from ..node import Mutator
+from ..expr import Call, IntImm, Var, as_expr, const, is_const_int, logical_and
+from ..node import Mutator, collect
 from ..tir.stmt import AttrStmt, DeclBuffer, IfThenElse, seq
 from .match_buffers import MatchedBuffers
 from .walk import StmtMutator, blocks
@@ -49,21 +49,23 @@ class _ToOpaque(Mutator):
                                block=self.generic_visit(block.replace(iter_vars=())))
 
 
-def lower_match_buffer(func):
+def lower_match_buffer(func, proved=False):
     """Requires opaque blocks. Ensures no matched buffers: each becomes the region that it stands for, and variables as
     its strides take the strides found there.
 
-    Raises ValueError where the address of a matched buffer is taken whose memory is laid out otherwise than declared.
+    Raises ValueError where the address of a matched buffer is taken whose memory is laid out otherwise than declared;
+    with `proved`, also where a match declares what its place cannot be proved to have, such as an offset.
     """
     if not any(block.match_buffers for block in blocks(func.body)):
         return func
-    return func.replace(body=_LowerMatch().visit(func.body))
+    given = frozenset(collect((func.params, list(func.buffer_map.values())), Var)) if proved else None
+    return func.replace(body=_LowerMatch(given).visit(func.body))
 
 
 class _LowerMatch(Mutator):
-    def __init__(self):
+    def __init__(self, given):
         self.binding = {}
-        self.matched = MatchedBuffers(self.visit, self.binding)
+        self.matched = MatchedBuffers(self.visit, self.binding, given)
 
     def visit_Var(self, v):
         return self.binding.get(v, v)
@@ -87,24 +89,32 @@ class _LowerMatch(Mutator):
 def lower_opaque_block(func):
     """Requires opaque blocks and no matched buffers. Ensures no blocks, and guards: predicates are `if likely(...)`,
     allocations DeclBuffers, and annotations "pragma_..." AttrStmts around the body."""
-    return func.replace(body=_LowerOpaque().visit(func.body))
+    return func.replace(body=LowerOpaque().visit(func.body))
 
 
-class _LowerOpaque(StmtMutator):
+class LowerOpaque(StmtMutator):
+    """Makes statements of opaque blocks."""
+
     def visit_BlockRealize(self, realize):
         block = realize.block
         if block.iter_vars or block.match_buffers:
             raise ValueError(f"block {block.name_hint} has iteration variables or matched buffers; run "
                              "ConvertBlocksToOpaque and LowerMatchBuffer first")
         body = self.visit(block.body)
-        for key, value in block.annotations.items():
+        for key, value in sorted(block.annotations.items(), reverse=True):
             if key.startswith("pragma_"):
                 body = AttrStmt(const(0), key, as_expr(value), body)
         for b in reversed(block.alloc_buffers):
-            body = DeclBuffer(b, body)
-        if is_const_int(realize.predicate, 1):
-            return body
-        return IfThenElse(Call("bool", "tir.likely", (realize.predicate,)), body)
+            body = DeclBuffer(self.allocated(b), body)
+        return body if is_const_int(realize.predicate, 1) else self.guarded(realize.predicate, body)
+
+    def allocated(self, buffer):
+        """The memory of an allocation."""
+        return buffer
+
+    def guarded(self, predicate, body):
+        """The branch of what runs under a block's predicate."""
+        return IfThenElse(Call("bool", "tir.likely", (predicate,)), body)
 
     def visit_SeqStmt(self, s):
         return seq(*(self.visit(x) for x in s.seq))

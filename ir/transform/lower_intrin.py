@@ -7,10 +7,12 @@ from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMo
                     Range, Sub, Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
-from ..tir.intrinsics import DOTS, TAPS
+from ..tir.intrinsics import ALL_TAPS, CONTRACTIONS
 from ..tir.stmt import BufferLoad, LetStmt
 
-_DOTS = {f"tir.{name}" for name in (*DOTS, *TAPS)}
+_DOTS = {f"tir.{name}" for name in (*CONTRACTIONS, *ALL_TAPS.values())}
+# What makes a word -> what loads one whose parts follow one another.
+LOADS = {"tir.word": "tir.load_word", "tir.pair": "tir.load_pair"}
 MOST_LIMIT = 1 << 16  # of numbers that are rounded: of 16 bits and fewer
 
 
@@ -108,7 +110,7 @@ class _Lower(WithRanges):
                               else_case=self._under(Not(branch.condition), branch.else_case))
 
     def visit_Call(self, call):
-        if call.op == "tir.word":
+        if call.op in LOADS:
             return self._word(self.generic_visit(call))
         if call.op != "tir.if_then_else":
             return self.generic_visit(call)
@@ -117,15 +119,17 @@ class _Lower(WithRanges):
                                   self._sometimes(self._under, Not(condition), no)))
 
     def _word(self, call):
-        """Four bytes that follow one another in memory are loaded at once; those of vectors do."""
+        """Numbers of a word that follow one another in memory are loaded at once; those of vectors do."""
         first, *others = call.args
         if call.dtype.lanes > 1:
-            return Call(call.dtype, "tir.load_words", (first,))
+            return Call(call.dtype, f"{LOADS[call.op]}s", (first,))
         if not all(isinstance(x, BufferLoad) and x.buffer is getattr(first, "buffer", None) for x in call.args):
             return call
+        if first.dtype.bits * len(call.args) != call.dtype.bits:
+            return call  # of wider numbers it takes the lowest bits
         in_a_row = all(is_const_int(self.analyzer.simplify(x.indices[0] - first.indices[0]), n + 1)
                        for n, x in enumerate(others))
-        return Call(call.dtype, "tir.load_word", (first,)) if in_a_row else call
+        return Call(call.dtype, LOADS[call.op], (first,)) if in_a_row else call
 
     def _under(self, condition, branch):
         """`branch` visited with the condition known; only divisions are worth it."""
@@ -152,7 +156,8 @@ class _Lower(WithRanges):
 
 
 def _is_zero(e):
-    return is_const_int(e.value if isinstance(e, Broadcast) else e, 0)
+    e = e.value if isinstance(e, Broadcast) else e
+    return is_const_int(e, 0) or isinstance(e, FloatImm) and e.value == 0
 
 
 def _scales_integers(product):

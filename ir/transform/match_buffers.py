@@ -7,15 +7,19 @@ from ..tir.buffer import row_major_strides
 from ..tir.stmt import BufferRegion
 
 
+_NONE = frozenset()
+
+
 class MatchedBuffers:
     """The matched buffers seen so far, each resolved to a buffer that is none.
 
     visit: rewrites an expression for the place where a match stands; binding: {Var: expression}, which takes the values
-    of variables that a match defines.
+    of variables that a match defines. given: variables that have values of their own; where they are not None, all that
+    a match declares and does not define must be proved, its offset too.
     """
 
-    def __init__(self, visit, binding):
-        self.visit, self.binding = visit, binding
+    def __init__(self, visit, binding, given=None):
+        self.visit, self.binding, self.given = visit, binding, given
         self.known = {}  # id(matched buffer) -> (matched buffer, buffer, corner)
 
     def add(self, match):
@@ -28,17 +32,25 @@ class MatchedBuffers:
         self.known[id(match.buffer)] = match.buffer, target, tuple(corner)
         extents = [r.extent for r in match.source.region][len(match.source.region) - len(match.buffer.shape):]
         found = [*zip(match.buffer.strides, self._strides(target, match.buffer)), *zip(match.buffer.shape, extents)]
-        for declared, actual in found:
-            if isinstance(declared, Var) and declared not in self.binding:
-                self.binding[declared] = self.visit(actual)
         own = match.buffer
         if own.data is not None and target.data is not None:
             self.binding[own.data] = target.data
-        if isinstance(own.elem_offset, Var):
+        if isinstance(own.elem_offset, Var) or self.given is not None:
             offset = target.elem_offset
             for low, stride in zip(corner, target.strides or row_major_strides(target.shape)):
                 offset = offset + low * stride
-            self.binding[own.elem_offset] = self.visit(Analyzer().simplify(offset))
+            found.append((own.elem_offset, Analyzer().simplify(offset)))
+        for declared, actual in found:
+            if isinstance(declared, Var) and declared not in self.binding and declared not in (self.given or _NONE):
+                self.binding[declared] = self.visit(actual)
+            elif self.given is not None:
+                self._require(own, declared, actual)
+
+    def _require(self, buffer, declared, actual):
+        """Raise ValueError unless what a matched buffer declares is what is found at its place."""
+        if not Analyzer().can_prove_equal(self.visit(declared), self.visit(actual)):
+            raise ValueError(f"matched buffer {buffer.name} declares {declared} where its place has {actual}; leave it "
+                             "to a variable that the match defines")
 
     def moved(self, access):
         """A BufferLoad, BufferStore or BufferRegion of a matched buffer as one of the buffer behind it."""

@@ -2,8 +2,9 @@
 
     sum (x - a) w = sum (x' - a') w,  x' = x + 128, a' = a + 128 of x with a sign, x - 128, a - 128 of one without
 
-Both hold the same numbers: their bytes differ in the highest bit. The zero point's part of the sum is a constant that
-joins a bias (QnnCanonicalize), so that no kernel turns bits while it multiplies.
+Both hold the same numbers: their bytes differ in the highest bit. So do numbers of 16 bits, which get a sign, as their
+dot products have it. The zero point's part of the sum is a constant that joins a bias (QnnCanonicalize), so that no
+kernel turns bits while it multiplies.
 """
 from __future__ import annotations
 
@@ -11,12 +12,10 @@ import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxTuple
-from ..relax.ops.qnn import BYTES, PLAIN
+from ..relax.ops.qnn import BYTES, MORE, OTHER, PLAIN
 from .graph import GraphRewriter, constant_last, on_main
-from .qnn_canonicalize import as_bytes, without_zero_point
+from .qnn_canonicalize import as_integers, without_zero_point
 
-OTHER = dict(zip(BYTES, reversed(BYTES)))
-MORE = {"int8": 128, "uint8": -128}  # what numbers of the other dtype are more
 # Operators that move elements of their first operand, or take the largest of them.
 MOVES = ("reshape", "permute_dims", "squeeze", "expand_dims", "strided_slice", "nn.max_pool2d", "nn.pad", "concat")
 
@@ -32,10 +31,12 @@ def match_signs(func, target):
 
 def _turns(call, target):
     """Whether a product is computed in fewer instructions of data of the other dtype."""
-    if call.op not in PLAIN or str(call.args[0].struct_info.dtype) not in BYTES:
+    if call.op not in PLAIN:
         return False
     shifted, x = without_zero_point(call), str(call.args[0].struct_info.dtype)
-    weight = None if shifted is None else as_bytes(shifted, "")
+    if x not in BYTES:
+        return x == "uint16" and shifted is not None
+    weight = None if shifted is None else as_integers(shifted, "")
     if weight is None:
         return False
     w = weight.data.dtype.name
@@ -84,7 +85,7 @@ class _MatchSigns(GraphRewriter):
         """A value with the other sign."""
         if isinstance(value, Constant):
             dtype = value.data.dtype.name
-            return Constant(np.asarray(value.data.astype(np.int16) + MORE[dtype]).astype(OTHER[dtype]), value.name)
+            return Constant(np.asarray(value.data.astype(np.int32) + MORE[dtype]).astype(OTHER[dtype]), value.name)
         if id(value) in self.instead:
             return self.instead[id(value)][1]
         if id(value) not in self.beside:
@@ -109,7 +110,7 @@ class _MatchSigns(GraphRewriter):
             self.floats[id(result)] = result, floats, less
             return result
         if call.op == "subtract" and id(call.args[0]) in self.floats and isinstance(call.args[1], Constant) and (
-                _is_byte(call.args[1].data)):
+                _is_zero_point(call.args[1].data)):
             _, floats, less = self.floats[id(call.args[0])]
             return call_op("add", floats, Constant(np.asarray(less - call.args[1].data)))
         return call.replace(args=tuple(map(self._plain, call.args)))
@@ -166,9 +167,9 @@ class _MatchSigns(GraphRewriter):
         return made.op == "round" or made.op == "add" and all(map(self._is_whole, made.args))
 
 
-def _is_byte(data):
+def _is_zero_point(data):
     """Whether numbers are zero points."""
-    return bool((data == np.rint(data)).all() and np.abs(data).max(initial=0) <= 255)
+    return bool((data == np.rint(data)).all() and np.abs(data).max(initial=0) < 1 << 16)
 
 
 __all__ = ["match_signs"]

@@ -127,7 +127,8 @@ def expand_matmul_of_sum(func):
 def _expanded(context, call, weights):
     x, weight = call.args
     parts = None if id(weight) in weights else _parts(context, weight, "add")
-    if parts is None or weight.struct_info.dtype != call.struct_info.dtype or not all(_is_whole(_shape(p), weight.struct_info.shape) for p in parts):
+    if (parts is None or weight.struct_info.dtype != call.struct_info.dtype
+            or not all(_is_whole(_shape(p), weight.struct_info.shape) for p in parts)):
         return None
     a, b = (context.emit(call.replace(args=(x, _made(context, p))), f"{_name(p[0])}_product") for p in parts)
     return op.add(a, b)

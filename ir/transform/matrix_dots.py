@@ -1,16 +1,18 @@
-"""MatrixDots: tiles of dot products of bytes, two rows by two columns of eight terms at a time (Arm's SMMLA)."""
+"""MatrixDots: tiles of dot products of words, two rows by two columns of two words at a time (Arm's SMMLA, of bytes,
+and BFMMLA, of bfloat16)."""
 from __future__ import annotations
 
-from ..expr import Call, Div, IntImm, Var, const, free_vars, is_const_int, substitute
+from ..arith import Analyzer
+from ..expr import Call, Div, FloorMod, IntImm, Ramp, Var, const, free_vars, is_const_int, substitute
 from ..node import collect
 from ..tir.buffer import decl_buffer
 from ..tir.hints import PAIRS
 from ..tir.intrin import vector_intrinsic
-from ..tir.intrinsics import DOTS
+from ..tir.intrinsics import WORD_DOTS
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
 from .walk import StmtMutator, rewrite_annotated
 
-_MATRICES = {f"tir.{name}_lane": name.replace("dot", "matrix_dot") for name in DOTS}
+_MATRICES = {f"tir.{name}_lane": name.replace("dot", "matrix_dot") for name in WORD_DOTS}
 
 
 def matrix_dots(func, dots=()):
@@ -26,10 +28,41 @@ def matrix_dots(func, dots=()):
     with c[2 r, v], c[2 r + 1, v] = pairs(c[2 r, v], c[2 r + 1, v], 0), pairs(c[2 r, v], c[2 r + 1, v], 1) after it
 
     as sums of two rows by the first two and the last two columns of a vector are a vector each meanwhile. A last row
-    without another stays as it is.
+    without another stays as it is. Where the words of a column lie in pairs, words(...) is a load, and what stays takes
+    every other word of two loads.
     """
     wanted = {f"tir.{name}_lane" for name in dots}
-    return func.replace(body=rewrite_annotated(func.body, PAIRS, lambda loop, _: _in_pairs(loop, wanted)))
+    body = rewrite_annotated(func.body, PAIRS, lambda loop, _: _in_pairs(loop, wanted))
+    return func.replace(body=_Unzip(wanted).visit(body) if wanted else body)
+
+
+class _Unzip(StmtMutator):
+    """Rewrites products of words that lie in pairs: loads what lies in a row, for the words that are loaded apart."""
+
+    def __init__(self, wanted):
+        self.wanted = wanted
+
+    def visit_BufferStore(self, store):
+        if isinstance(store.value, Call) and store.value.op in self.wanted and _apart(store.value.args[2]):
+            vector, lane, columns, total = store.value.args
+            which = Analyzer().simplify(FloorMod(columns.indices[-1].base, const(2, lane.dtype)))
+            loads = [_halves(columns, which, n) for n in (0, 1)]
+            own = vector_intrinsic("unzip_words", *loads, which)
+            return store.replace(value=store.value.replace(args=(vector, lane, own, total)))
+        return store
+
+
+def _apart(columns):
+    """Whether a vector is of every other word."""
+    return isinstance(columns, BufferLoad) and isinstance(columns.indices[-1], Ramp) and is_const_int(
+        columns.indices[-1].stride, 2)
+
+
+def _halves(columns, which, n):
+    """The first or second vector of the pairs of which `columns` loads the words `which`, 0 or 1."""
+    ramp = columns.indices[-1]
+    base = Analyzer().simplify(ramp.base - which + const(n * ramp.lanes, ramp.base.dtype))
+    return columns.replace(indices=(*columns.indices[:-1], ramp.replace(base=base, stride=const(1, ramp.stride.dtype))))
 
 
 def _in_pairs(loop, wanted):
@@ -102,12 +135,13 @@ def _pairs(store, word, row, by_word):
     else:  # a vector has the same word of several rows
         first, second = (_at(_at(vector, word, n), row, 0) for n in (0, 1))
         rows = vector_intrinsic("zip_words", first, second, Div(_at(lane, row, 0), const(2, lane.dtype)))
-    pair = [_at(columns, word, n) for n in (0, 1)]
+    pair, zero = [_at(columns, word, n) for n in (0, 1)], const(0, lane.dtype)
     made = []
     for n in (0, 1):
         index = tuple(_at(i, row, n) for i in store.indices)
-        own = vector_intrinsic("zip_words", *pair, const(n))
-        value = vector_intrinsic(_MATRICES[store.value.op], rows, own, BufferLoad(store.buffer, index))
+        own = _halves(pair[0], zero, n) if _apart(columns) else vector_intrinsic("zip_words", *pair, const(n))
+        value = Call(store.value.dtype, f"tir.{_MATRICES[store.value.op]}", (
+            rows, own, BufferLoad(store.buffer, index)))
         made.append(BufferStore(store.buffer, value, index))
     return seq(*made)
 

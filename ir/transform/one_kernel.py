@@ -10,7 +10,7 @@ from ..expr import IntImm, is_const_int
 from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
-from ..relax.ops.qnn import BYTES
+from ..relax.ops.qnn import BYTES, SUMS, WORDS
 from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles
 from ..schedule.rules.pointwise_depthwise import is_profitable, pair_of
@@ -22,9 +22,11 @@ CHEAP = {"add", "subtract", "multiply", "maximum", "minimum", "clip", "nn.relu",
 
 def is_worth_one_kernel(target, first, *others):
     """Whether operators are a 1x1 convolution, padding of its result, if any, and the depthwise convolution that alone
-    reads it; and the model of the rule for such pairs says that one kernel is faster."""
+    reads it; and the model of the rule for such pairs says that one kernel is faster. Words in pairs are for tiles of
+    products of matrices, which that rule does not make."""
     *padding, last = others
-    return (_is_pointwise(target, first) and _is_conv2d(target, last, "depthwise") and all(map(_is_border, padding))
+    return (_is_pointwise(target, first) and not form_of(first.attrs).pairs
+            and _is_conv2d(target, last, "depthwise") and all(map(_is_border, padding))
             and _expansion_pays(target, first, [first, *padding][-1].struct_info.shape, last))
 
 
@@ -50,8 +52,8 @@ def is_worth_prologue(target, head, before):
     data, a tile of points at a time, faster than in one of their own, which stores them to be read again. A convolution
     that would take all its points at once asks for the weights of a tile while it uses those of another, but not if its
     data are so made. Or one by inner products or split integers, or an average pool, which reads each of its data
-    once; or, without vectors, any reduction of what is dequantized."""
-    if target.lanes == 1 and op_table.get(head.op).kind == "reduction":
+    once; or a reduction of bytes in int32 or, without vectors, of what is dequantized."""
+    if op_table.get(head.op).kind == "reduction" and (target.lanes == 1 or head.struct_info.dtype == SUMS):
         return _widens_bytes(before)
     if head.op == "nn.avg_pool2d":
         return _reads_once(target, head)
@@ -71,10 +73,10 @@ def is_worth_prologue(target, head, before):
 
 
 def _widens_bytes(before):
-    """Whether cheap operators make floats of bytes: of four times as much memory."""
+    """Whether cheap operators make floats of integers of 8 or 16 bits: of two to four times as much memory."""
     casts = [call for call in before if call.op == "astype"]
     return all(call.op in CHEAP for call in before if call.op != "astype") and len(casts) == 1 and (
-        str(casts[0].args[0].struct_info.dtype) in BYTES)
+        str(casts[0].args[0].struct_info.dtype) in (*BYTES, *WORDS))
 
 
 def _reads_once(target, pool):

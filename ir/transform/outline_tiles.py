@@ -9,8 +9,8 @@ from ..arith.linear import Linear, render
 from ..expr import GE, LE, Add, IntImm, Mul, PrimExpr, Ramp, Range, Sub, Var, cast, const, is_const_int
 from ..node import Mutator, Node, collect
 from ..tir.hints import MOST_ITERATIONS, TILE, TILE_START
+from ..tir.renew import renew_defs
 from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from .copies import fresh_copy
 from .walk import StmtMutator, statements
 
 _ARITHMETIC = (Add, Sub, Mul, Var)
@@ -295,7 +295,7 @@ class _Template(Mutator):
         for key, (var, *_) in self.starts.items():
             values[var] = self.start(key, match)
         fresh = {var: Var(var.name, var.dtype) for var in values}
-        out = fresh_copy(body, fresh)
+        out = renew_defs(body, fresh)
         for var, buffer in reversed(pointed):
             out = AttrStmt(buffer, TILE_START, fresh[var], out)
         for var, value in reversed(values.items()):

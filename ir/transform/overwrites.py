@@ -15,9 +15,9 @@ ATTRIBUTE = "overwrites"  # attribute: the positions, among tensors, of inputs t
 
 
 def find_overwrites(func):
-    """Requires flat buffers. Ensures attrs["overwrites"] where attrs["may_overwrite"] asks for it: inputs of the result's
-    type that are read by nothing but the stores of the result, each at the index that it writes. The kernel writes each
-    element once, which the number of elements shows; it reads none of the result.
+    """Requires flat buffers. Ensures attrs["overwrites"] where attrs["may_overwrite"] asks for it: inputs of the
+    result's type that are read by nothing but the stores of the result, each at the index that it writes. The kernel
+    writes each element once, which the number of elements shows; it reads none of the result.
 
     Such parameters have no qualifier by which the compiler would take them for memory of their own.
     """

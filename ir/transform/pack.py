@@ -1,6 +1,8 @@
 """Layout decisions of costly operators: padding becomes an operator of its own, constant weights are packed."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..expr import IntImm, is_const_int
@@ -10,22 +12,25 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops import matmul_quantized as quantized
-from ..relax.ops import conv_planar
+from ..relax.ops import conv_layouts, conv_planar
 from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
 from ..schedule.plan import Plan, choose
 from ..schedule.rules.arithmetics import schedule_of
-from ..schedule.rules.blocks import static
+from ..schedule.rules.blocks import FLOATS, static
 from ..schedule.rules.product_plan import Product
 from ..schedule.rules.quantized_product import vectors_of_panel
 from ..schedule.rules.registers import words_by_lane
 from ..schedule.rules.recurrence import Step
+from ..tir.intrinsics import ALL_DOTS, HALF_DOTS, INTEGER_DOTS, PAIR_DOTS
 from .graph import GraphRewriter, MadeOnce, on_main
+from .identities import axes_of
 
 CONVOLUTIONS, PLAIN_KERNELS = ("nn.conv1d", "nn.conv2d", "nn.conv3d"), ("OIW", "OIHW", "OIDHW")
 BYTES = ("int8", "uint8")
+LOW_BYTE = 255  # the bits of one, and the most that it is
 EXACT = 1 << 24  # float32 holds all integers up to this one
 PLANAR = 2  # output channels side by side where sums are single numbers
 MIN_LANES = 4  # narrower vectors have no type in simd.h
@@ -119,7 +124,7 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op in CONVOLUTIONS and (made := self._in_floats(binding, call)):
             return made
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
-            return self._conv2d(call)
+            return self._in_pairs(call) or self._conv2d(call)
         if self.target.integers and call.op == "nn.conv2d" and (made := self._planar(call)):
             return made
         if self.target.has_tiles and call.op == "matmul":
@@ -131,40 +136,71 @@ class _PackWeights(GraphRewriter):
         return call
 
     def _in_floats(self, binding, call):
-        """A convolution of bytes that has no blocked layout as one of floats, which hold its sums; None for another."""
+        """A convolution of integers that has no blocked layout as one of floats, which hold its sums, or as two, of
+        the high bytes of int16 and of the low ones; None for another."""
         x, weight = call.args
-        if (x.struct_info.dtype not in BYTES or not isinstance(weight, Constant) or call.attrs["out_dtype"] != "int32"
-                or call.attrs["kernel_layout"] not in PLAIN_KERNELS):
+        if (x.struct_info.dtype not in (*BYTES, "int16") or not isinstance(weight, Constant)
+                or call.attrs["out_dtype"] != "int32" or call.attrs["kernel_layout"] not in PLAIN_KERNELS):
             return None
-        least, most = map(int, x.struct_info.dtype.finite_range())
-        sums = np.abs(weight.data.astype(np.int64)).sum(axis=tuple(range(1, weight.data.ndim)))
-        if max(-least, most) * int(sums.max(initial=0)) >= EXACT:
+        most = int(np.abs(weight.data.astype(np.int64)).sum(axis=tuple(range(1, weight.data.ndim))).max(initial=0))
+        if max(map(abs, map(int, x.struct_info.dtype.finite_range()))) * most < EXACT:
+            parts = [(1, x)]
+        elif x.struct_info.dtype == "int16" and LOW_BYTE * most < EXACT:
+            wide = self.emit(call_op("astype", x, dtype="int32"), f"{x.name}_wide")
+            parts = [(factor, self.emit(call_op(op, wide, Constant(np.array(n, np.int32))), f"{x.name}_{name}"))
+                     for factor, op, n, name in ((LOW_BYTE + 1, "right_shift", 8, "high"),
+                                                 (1, "bitwise_and", LOW_BYTE, "low"))]
+        else:
             return None
-        floats = self.once(weight, "floats", lambda w: Constant(w.data.astype(np.float32), w.name))
+        total = None
+        for factor, part in parts:
+            one = self._of_floats(binding, call, part)
+            one = one if factor == 1 else call_op("multiply", self.emit(one), Constant(np.array(factor, np.int32)))
+            total = one if total is None else call_op("add", total, self.emit(one))
+            total = total if factor == 1 else self.emit(total)
+        return total
+
+    def _of_floats(self, binding, call, x):
+        """A convolution of integers x, of which float32 holds the sums."""
+        floats = self.once(call.args[1], "floats", lambda w: Constant(w.data.astype(np.float32), w.name))
         total = call_op(call.op, self.emit(call_op("astype", x, dtype="float32"), f"{x.name}_floats"), floats,
                         **{**call.attrs, "out_dtype": None})
         if call.op == "nn.conv2d":
             total = self._conv2d(total)
         return call_op("astype", self.emit(total, f"{binding.var.name}_floats"), dtype="int32")
 
+    def _in_pairs(self, call):
+        """A convolution by words of channels, of which instructions multiply those of two blocks by two points; None
+        for another."""
+        (x, weight), attrs, form = call.args, call.attrs, conv_layouts.form_of(call.attrs)
+        if (form is None or form.dot is None or form.name != "dense" or not form.inner == form.data == dot_product.WORD
+                or form.pairs or form.dot.name not in set(self.target.matrix_dots) & set(self.target.dots_by_lane)
+                or attrs["strides"][1] != 1 or is_const_int(call.struct_info.shape[3], 1)
+                or not isinstance(weight, Constant) or weight.data.shape[1] % 2):
+            return None
+        pairs = self.once(weight, "pairs", lambda w: Constant(conv_layouts.pair_words(w.data), w.name))
+        return call_op(call.op, x, pairs, **{**attrs, "kernel_layout": attrs["kernel_layout"] + "2i"})
+
     def _planar(self, call):
         """A convolution of bytes by tiles of single sums: a dense one of several channels, a depthwise one by words;
         None for another."""
         x, weight = call.args
-        dot = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype)
-        attrs = call.attrs
+        dot = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype, ALL_DOTS)
+        attrs, by_pairs = call.attrs, dot in PAIR_DOTS
         if (not isinstance(weight, Constant) or not dot or attrs["kernel_layout"] != "OIHW"
                 or attrs["out_dtype"] != "int32" or weight.data[0].size > ARITHMETICS[dot].most
                 or tuple(attrs["dilation"]) != (1, 1) or any(attrs["padding"])
                 or not all(map(is_const_int, x.struct_info.shape[1:]))):
             return None
         if attrs["groups"] > 1:
-            return self._depthwise_words(call, dot) if self.target.dot_pairs else None
+            vectors = self.target.columns and call.struct_info.shape[3].value >= self.target.columns.lanes
+            by_vectors = vectors and not by_pairs  # which are of bytes
+            return self._depthwise_words(call, dot) if self.target.dot_pairs and not by_vectors else None
         lanes, row = PLANAR, weight.data.shape[1] * weight.data.shape[3]  # of the kernel
-        terms = (conv_planar.ROW if self.target.dot_rows and row > 2 * dot_product.WORD else
+        terms = (conv_planar.ROW if self.target.dot_rows and row > 2 * dot_product.WORD and not by_pairs else
                  dot_product.WORD if self.target.dot_pairs else 1)
-        packed = self.once(weight, ("rows", lanes, terms), lambda w: Constant(
-            conv_planar.pack(w.data, lanes, terms), w.name))
+        packed = self.once(weight, ("rows", lanes, terms, by_pairs), lambda w: Constant(
+            conv_planar.pack(w.data, lanes, terms, by_pairs), w.name))
         return call_op(call.op, x, packed, **{
             **attrs, "kernel_layout": f"OH{weight.data.shape[3]}w{lanes}o{f'{terms}k' * (terms > 1)}",
             "out_channels": weight.data.shape[0],
@@ -190,7 +226,7 @@ class _PackWeights(GraphRewriter):
                                             x.name)
             x = self.wider[key]
         packed = self.once(weight, ("taps",), lambda w: Constant(conv_planar.pack_depthwise(w.data), w.name))
-        return call_op(call.op, x, packed, **{**attrs, "kernel_layout": f"CH{conv_planar.COLUMNS}w4k+{more}",
+        return call_op(call.op, x, packed, **{**attrs, "kernel_layout": f"CH{conv_planar.COLUMNS}w2p+{more}",
                                               "out_channels": attrs["groups"], "arithmetic": dot})
 
     def _conv2d(self, call):
@@ -214,17 +250,21 @@ class _PackWeights(GraphRewriter):
 
     def _matmul(self, binding, call):
         weight = call.args[1]
-        if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
+        if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2 and isinstance(weight, Constant):
             return call
         if not isinstance(weight, Constant) or call.args[0].struct_info.ndim < 2:
-            return call
-        by_words = self.lanes > 1 or self.target.dot_pairs
-        if by_words and dot_product.name_of(call.args[0].struct_info.dtype, weight.struct_info.dtype):
-            return self._dots(binding, call)
-        if weight.data.dtype != np.float32:
+            return self._of_matrices(binding, call) or call
+        if not weight.data.size or is_const_int(call.args[0].struct_info.shape[-2], 0):
+            return call  # nothing is multiplied
+        if name := self._dot_of(call):
+            return self._dots(binding, call, name)
+        if str(weight.data.dtype) not in FLOATS:
             return call
         n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
-        for row in () if is_whole(weight.data) else special():
+        narrow, target = weight.data.dtype != np.float32, self.target
+        if weight.data.dtype == np.float16:
+            target = self.target.halves or target
+        for row in () if narrow or is_whole(weight.data) else special():
             schedule = schedule_of(row)
             if (row.admitted(self.target, self.accuracy) and schedule.is_profitable(self.target, *sizes)
                     and row.packs(weight.data)):
@@ -236,24 +276,60 @@ class _PackWeights(GraphRewriter):
                     Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
                 return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
                                b_layout=OPERANDS, n_size=n_size, plan=plan)
-        plan = choose(Product(*sizes, by_element=weight.data.shape[0] % self.lanes == 0), self.target)
-        panel = plan.tile.vectors * self.lanes
+        plan = choose(Product(*sizes, by_element=weight.data.shape[0] % target.lanes == 0), target)
+        panel = plan.tile.vectors * target.lanes
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{
             **call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size, "plan": plan})
 
-    def _dots(self, binding, call):
-        """A product of bytes, whose sums are int32: words of four terms in panels as wide as a tile of sums."""
+    def _dot_of(self, call):
+        """The arithmetic of words of bytes or, where the target and the accuracy have it, of halves that a product of a
+        constant may have; None without one."""
+        dtypes = tuple(a.struct_info.dtype for a in call.args[:2])
+        if name := dot_product.name_of(*dtypes, INTEGER_DOTS if self.lanes > 1 else ALL_DOTS):
+            return name if self.lanes > 1 or self.target.dot_pairs else None
+        name = dot_product.name_of(*dtypes, HALF_DOTS)
+        return name if name and ARITHMETICS[name].admitted(self.target, self.accuracy) else None
+
+    def _dots(self, binding, call, name):
+        """A product of bytes, whose sums are int32, or of halves, whose sums are float32: words of terms in panels as
+        wide as a tile of sums."""
         x, weight = call.args
-        name = dot_product.name_of(x.struct_info.dtype, weight.struct_info.dtype)
         depth, columns = weight.data.shape
-        row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
-        if call.attrs["out_dtype"] != "int32" or depth > row.most:
+        row, dtype = ARITHMETICS[name], call.struct_info.dtype
+        words = -(-depth // row.block)
+        if row.result == "int32" and dtype != "int32" or row.most and depth > row.most:
             return call
+        kernel = Product(static(x.struct_info.shape[-2]), words, columns,
+                         by_element=words_by_lane(self.target, name, words), dot=name)
+        pairs = kernel.of_matrices(self.target)
+        plan = choose(replace(kernel, pairs=pairs), self.target)
+        panel = plan.tile.vectors * self.lanes
+        packed = self.once(weight, ("words", panel, pairs), lambda w: Constant(
+            row.pack(w.data, panel, pairs)[0], w.name))
+        made = call_op("matmul", self._filled(binding, x, row.block), packed, arithmetic=name, b_layout=OPERANDS,
+                       n_size=columns, plan=plan)
+        return made if dtype == row.result else call_op("astype", self.emit(made, f"{binding.var.name}_sums"),
+                                                        dtype=str(dtype))
+
+    def _of_matrices(self, binding, call):
+        """The product of bytes whose columns a run knows: it makes words of them. None for others."""
+        x, w = call.args
+        name, sizes = dot_product.name_of(x.struct_info.dtype, w.struct_info.dtype), w.struct_info.shape[-2:]
+        if (self.lanes == 1 or not name or call.attrs["out_dtype"] != "int32"
+                or min(x.struct_info.ndim, w.struct_info.ndim) < 2 or not all(map(is_const_int, sizes))):
+            return None
+        depth, columns = (d.value for d in sizes)
+        row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
+        if depth > row.most or not depth or not columns:
+            return None
         plan = choose(Product(static(x.struct_info.shape[-2]), words, columns,
                               by_element=words_by_lane(self.target, name, words), dot=name), self.target)
-        panel = plan.tile.vectors * self.lanes
-        packed = self.once(weight, ("words", panel), lambda w: Constant(row.pack(w.data, panel)[0], w.name))
+        turned, across = self.producer(w, "permute_dims"), False
+        if turned and depth % dot_product.WORD == 0 and axes_of(turned)[-2] == w.struct_info.ndim - 1:
+            *axes, last, before = axes_of(turned)
+            w, across = self.emit(call_op("permute_dims", turned.args[0], axes=(*axes, before, last)), w.name), True
+        packed = self.emit(call_op("qnn.words", w, panel=plan.tile.vectors * self.lanes, across=across), w.name)
         return call_op("matmul", self._filled(binding, x, row.block), packed, arithmetic=name, b_layout=OPERANDS,
                        n_size=columns, plan=plan)
 

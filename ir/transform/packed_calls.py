@@ -65,7 +65,7 @@ def _prim_func(name, call):
         return call_packed(func, *given, *outs)
 
     outs = extern([i.shape for i in infos], inputs, body, "out", [i.dtype for i in infos])
-    made = create_prim_func([*inputs, *outs])
+    made = create_prim_func([*inputs, *outs], attrs={"tir.noalias": True})
     returned = 0 if call.op == "call_dps_packed" else len(infos)
     positions = tuple(range(len(inputs), len(inputs) + len(infos)))
     return made.with_attr({"outputs": positions, RETURNED: returned}), tensors

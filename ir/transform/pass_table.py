@@ -13,18 +13,25 @@ from ..relax.expr import Function
 from .accumulate import accumulate
 from .alias import update_in_place
 from .alignments import state_alignments
+from .annotate_op_pattern import annotate_op_pattern
+from .assumptions import remove_assume
+from .begin_sums import begin_sums
 from .bind_params import bind_params, bind_symbolic_vars
+from .byte_columns import byte_columns
+from .call_tir_rewrite import call_tir_rewrite
 from .canonicalize_bindings import canonicalize_bindings
 from .choose_convolution import choose_convolution
 from .combine_matmul import combine_parallel_matmul
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
+from .compute_prim_value import compute_prim_value
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .dataflow_blocks import convert_to_dataflow, to_non_dataflow
 from .dataflow_reshape import rewrite_dataflow_reshape
 from .dead_code import dead_code_elimination
 from .eliminate_common import eliminate_common_subexpr
+from .dot_bytes import dot_bytes
 from .dot_rows import dot_rows
 from .facts import ENSURED_BY, words
 from .fixed_requantize import fixed_requantize
@@ -63,11 +70,14 @@ from .inline_functions import inline_private_functions
 from .in_place import in_place
 from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
+from .kill_after_last_use import kill_after_last_use
+from .lambda_lift import lambda_lift
 from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
 from .lift_params import lift_transform_params
 from .lookup_tables import lookup_tables
 from .loop_partition import loop_partition
+from .lower_alloc_tensor import lower_alloc_tensor
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
@@ -86,6 +96,7 @@ from .outputs import materialize_outputs
 from .overwrites import find_overwrites
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
+from .plan_blocks import static_plan_block_memory
 from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
@@ -101,13 +112,15 @@ from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
-from .small_floats import FLOAT8, compute_legalize, storage_legalize
+from .small_floats import FLOAT8, compute_legalize, legalize_scalars, storage_legalize
 from .split_sums import split_sums
+from .stream_rows import stream_rows
 from .symbols import attach_global_symbol, normalize_global_var
 from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
 from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
+from .topological_sort import topological_sort
 from .to_mixed_precision import to_mixed_precision
 from .transpose_weights import transpose_weights
 from .unroll import unroll_copies, unroll_loop
@@ -136,16 +149,25 @@ def _disables():
     return _flag, lambda value: None if value else {}
 
 
-def _always(*names):
-    """A setting of TVM's, a dict with some of `names`, whose steps the pass takes anyhow."""
-    check, _ = _arguments(*names)
-    return check, lambda value: {}
+def _some(taken, always):
+    """A setting of TVM's, a dict: the pass takes some as arguments, and the steps of others it takes anyhow."""
+    check, _ = _arguments(*taken, *always)
+    return check, lambda value: {name: bool(value[name]) for name in taken if name in value}
 
 
 def _flag(value):
     if not isinstance(value, (bool, int)):
         raise ValueError(f"it is True or False, not {value!r}")
     return bool(value)
+
+
+def _setting(name, kind):
+    """A setting that is an argument of the pass: a bool or an int."""
+    def check(value):
+        if not isinstance(value, (bool, int)):
+            raise ValueError(f"it is {'True or False' if kind is bool else 'a number'}, not {value!r}")
+        return kind(value)
+    return check, lambda value: {name: value}
 
 
 # ---------------------------------------------------------------- rows
@@ -163,7 +185,8 @@ def _maker(name, lift, function, requires="", ensures="", opt_level=0, config=No
     info, config, given = PassInfo(name, opt_level, (), words(requires), words(ensures)), config or {}, given or {}
     _INFOS.append(info)
     for word in info.ensures if not given else ():
-        ENSURED_BY.setdefault(word, []).append(name)
+        if name not in ENSURED_BY.setdefault(word, []):  # a pass for scripts may have the name of a pipeline's
+            ENSURED_BY[word].append(name)
     for key, (check, _) in config.items():
         CONFIG[key] = _named(key, check)
 
@@ -245,7 +268,8 @@ def _graph(function, settings):
     return run
 
 
-_UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll")}
+_UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll",
+                                        "unroll_local_access")}
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
 TIR = _rows(
@@ -258,8 +282,8 @@ TIR = _rows(
     ("SplitConditions", _tir, split_conditions, "no blocks"),
     ("LowerCrossThreadReduction", _tir, on_loops(lower_cross_thread_reduction), "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
-    ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _always(
-        "use_dataflow_analysis", "max_simplification_steps")}),
+    ("RemoveNoOp", _tir, remove_no_op, "no views", "", 0, {"tir.RemoveNoOp": _some(
+        ("use_dataflow_analysis",), ("max_simplification_steps",))}),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
     ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
@@ -270,23 +294,25 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("RemoveAssume", _tir, remove_assume),
     ("InjectVirtualThread", _tir, on_loops(inject_virtual_thread), "no blocks, shaped buffers"),
     ("GuardRedundantStores", _tir, on_loops(guard_redundant_stores), "no blocks"),
     ("ThreadSync", _tir, on_loops(thread_sync), "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
+    ("SmallFloatScalars", _tir, legalize_scalars, "flat buffers", "widened arithmetic"),
     ("BF16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _BF16),
     ("FP16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP16),
     ("FP8ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP8),
     ("HoistInitPredicate", _tir, hoist_init_predicate, "flat buffers, guards"),
-    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1, {"tir.LoopPartition": _always(
+    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1, {"tir.LoopPartition": _arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
-    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": _always(
-        "transitively_prove_inequalities", "propagate_knowns_to_prove_conditional",
-        "propagate_knowns_to_simplify_expressions", "convert_boolean_to_and_of_ors",
-        "apply_constraints_to_boolean_branches")}),
+    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": _some(
+        ("convert_boolean_to_and_of_ors", "apply_constraints_to_boolean_branches",
+         "propagate_knowns_to_prove_conditional", "propagate_knowns_to_simplify_expressions"), (
+            "transitively_prove_inequalities",))}),
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
@@ -323,8 +349,11 @@ TIR = _rows(
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("DotBytes", _tir, dot_bytes, "flat buffers, tir.fma"),
     ("DotRows", _tir, dot_rows, "flat buffers"),
     ("RoundToBytes", _tir, round_to_bytes, "flat buffers", "", 1),
+    ("ByteColumns", _tir, byte_columns, "flat buffers, vectors, tir.fma"),
+    ("BeginSums", _tir, begin_sums, "flat buffers", "", 1),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, "flat buffers", "", 1, {"tir.disable_cse_tir": _disables()}),
@@ -345,7 +374,15 @@ RELAX = _rows(
     ("Normalize", _module, normalize),
     ("NormalizeGlobalVar", _module, normalize_global_var),
     ("AttachGlobalSymbol", _module, attach_global_symbol),
+    ("LambdaLift", _module, lambda_lift),
     ("ToNonDataflow", _functions, to_non_dataflow),
+    ("CallTIRRewrite", _functions, call_tir_rewrite),
+    ("StaticPlanBlockMemory", _module, static_plan_block_memory),
+    ("LowerAllocTensor", _functions, lower_alloc_tensor),
+    ("KillAfterLastUse", _functions, kill_after_last_use),
+    ("ComputePrimValue", _module, compute_prim_value),
+    ("TopologicalSort", _functions, topological_sort),
+    ("AnnotateTIROpPattern", _module, annotate_op_pattern),
     ("ConvertToDataflow", _module, convert_to_dataflow),
     ("RemovePurityChecking", _module, remove_purity_checking),
     ("RewriteDataflowReshape", _module, rewrite_dataflow_reshape),
@@ -392,6 +429,7 @@ RELAX = _rows(
     ("ProjectInputs", _graph, project_inputs, "", "", 1),
     ("PackWeights", _graph, pack_weights, "", "", 2),
     ("TransposeWeights", _graph, transpose_weights, "", "", 2),
+    ("StreamRows", _graph, stream_rows, "dataflow", "", 0),
     ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
     ("InPlace", _graph, in_place, "groups", "", 1),
     ("UpdateInPlace", _graph, update_in_place),
@@ -401,3 +439,7 @@ RELAX = _rows(
     ("StoreConstants", _graph, store_constants),
     ("StateAlignments", _graph, state_alignments),
 )
+
+# For the tables of passes that no pipeline uses.
+rows, tir_row, module_row, functions_row, scripted_row, arguments, flag, setting = (
+    _rows, _tir, _module, _functions, _scripted, _arguments, _flag, _setting)

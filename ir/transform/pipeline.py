@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from ..module import IRModule
 from ..relax.accuracy import FLOAT32
 from ..target import Target
+from .blocked_images import KINDS
 from .context import Sequential
+from .dot_bytes import dots_by_number
 from .facts import IMPORTED, PRINTABLE, SCHEDULED, check_order
 from .pass_table import RELAX, TIR
 
@@ -18,8 +20,8 @@ _GRAPH = (
     "LowerPackedCalls", "ResolveMatchCast", "KeepQuantized", "FoldConstant", "FixedRequantize",
     "LookupTables", "MatchSigns", "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
     "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
-    "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",
-    "InPlace", "UpdateInPlace", "MaterializeOutputs")
+    "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "StreamRows",
+    "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
     "MatchSigns", "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
 HALVES = ("float16", "bfloat16")  # what tensor cores multiply
@@ -35,26 +37,31 @@ _WITHOUT = {"padding": {"SplitPadding", "WidenImages"},
 
 
 def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, dtype="float32",
-                 requantize="float", without=()):
+                 requantize="float", without=(), streaming=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution. dtype: what products of float32 are computed in. requantize: "fixed"
-    where sums of integers are scaled in fixed point. without: "padding", "packing", what a network that must be small is
-    compiled without."""
+    where sums of integers are scaled in fixed point. without: "padding", "packing", what a network that must be small
+    is compiled without; streaming: what of it is computed in bands of rows, a Streaming."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     on_gpu = names is not _GRAPH
     cores, groups = on_gpu and "sm_80" in target.isa, "sm_90a" in target.isa  # tensor cores, of warpgroups too
+    blocks = target.halves or target  # of images, of which those of float16 are computed in it
     given = {"ChooseConvolution": [target, algorithms, accuracy],
              "MatchSigns": [target], "QnnCanonicalize": [target], "KeepQuantized": [target],
              "RemoveIdentities": [target.multiplies_bytes],
              "PackWeights": [target, accuracy],
+             "StreamRows": [streaming],
              "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
              "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0, cores],
-             "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [lanes, target.cost("shuffle")],
+             "ConvertLayout": [CHANNELS, 0, HALVES, groups] if cores else [
+                 blocks.lanes, target.cost("shuffle"), (*KINDS, *HALVES[:1]) if target.halves else KINDS],
+             "WidenImages": [HALVES[1:] if target.halves else HALVES],
              "ToMixedPrecision": [dtype]}
     left_out = {"ToMixedPrecision"} if dtype == "float32" else set()
     left_out |= set() if requantize == "fixed" else {"FixedRequantize"}
     left_out |= set() if target.kind == "c" and lanes == 1 else {"LookupTables"}  # vectors compute what a table holds
+    left_out |= set() if streaming else {"StreamRows"}
     left_out |= {"ConvertLayout"} if on_gpu and not cores else set()
     left_out |= set() if groups else {"TransposeWeights"}
     left_out = left_out.union(*(_WITHOUT[word] for word in without))
@@ -76,15 +83,15 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameStrides",
-    "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "RemoveAssume",
+    "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
-    "InjectPrefetch",
+    "SmallFloatScalars", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
-_LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "Accumulate", "DotRows", "RoundToBytes", "OutlineTiles",
-         "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
+_LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "DotBytes", "Accumulate", "DotRows", "RoundToBytes",
+         "ByteColumns", "BeginSums", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
 # Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
 # loops; shared memory is planned when nothing moves accesses any more.
@@ -92,7 +99,8 @@ _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
-    "InjectPermutedLayout", "LowerOpaqueBlock", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "InjectPermutedLayout", "LowerOpaqueBlock", "RemoveAssume", "InjectVirtualThread", "GuardRedundantStores",
+    "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
     "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
@@ -102,8 +110,8 @@ _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("LaneIndexedDot", "MatrixDots", "DotRows", "SplitSums", "LiftScratch", "FindOverwrites", "RoundToBytes",
-                "OutlineTiles", "NameStrides")
+_OF_NETWORKS = ("LaneIndexedDot", "MatrixDots", "DotBytes", "DotRows", "SplitSums", "LiftScratch", "FindOverwrites",
+                "RoundToBytes", "ByteColumns", "BeginSums", "OutlineTiles", "NameStrides")
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,9 @@ def pipeline_for(target, network=None):
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["LaneIndexedDot"] = {"lanes": machine.lanes, "dots": machine.dots_by_lane}
+        given["ByteColumns"] = {"lanes": machine.columns.lanes if machine.columns else 0}
+        given["BeginSums"] = {"integers": machine.integers is not None}
+        given["DotBytes"] = {"dots": dots_by_number(machine)}
         given["MatrixDots"] = {"dots": machine.matrix_dots}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}

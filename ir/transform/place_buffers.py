@@ -6,7 +6,8 @@ from itertools import takewhile
 from ..expr import Var, const, free_vars
 from ..names import unique_name
 from ..node import Visitor
-from ..tir.region import full_region
+from ..tir.device_ops import ALLREDUCE, allreduce_parts
+from ..tir.region import access_regions, full_region
 from ..tir.hints import DIM_ALIGN
 from ..tir.stmt import Block, BlockRealize, ForKind
 from .walk import StmtMutator, blocks
@@ -14,14 +15,17 @@ from .walk import StmtMutator, blocks
 THREAD_BINDING = ForKind.THREAD_BINDING
 
 
-def place_buffers(func):
+def place_buffers(func, precise=False):
     """Requires blocks, no inits and no views. Ensures each buffer of alloc_buffers is allocated in the innermost loop
     that holds all its uses, by a block of its own there, or where it was.
 
     A buffer stays outside loops whose iterations hand its contents on (those bound to a non-spatial iterator of a block
-    that writes it or stands around such a block), outside loops whose iteration reads it first, and outside vectorized
-    loops, whose lanes would share it. What lies in no memory of a kernel stays outside all bound loops, unless each
-    thread uses it for itself. Shared memory is one for all threads of a block wherever it is allocated.
+    that writes it or stands around such a block, or to an opaque one of a block that reads it), outside loops whose
+    iteration reads it first, and outside vectorized loops, whose lanes would share it. What lies in no memory of a
+    kernel stays outside all bound loops, unless each thread uses it for itself. Shared memory is one for all threads of
+    a block wherever it is allocated.
+
+    precise: signatures of the blocks that allocate say which regions are accessed, not all of each buffer.
     """
     scan = _Scan()
     scan.visit(func.body)
@@ -30,7 +34,7 @@ def place_buffers(func):
         home = scan.home(key)
         if home is not None:
             homes.setdefault(id(home.loop_var), []).append(buffer)
-    return func.replace(body=_Move(homes, func.body).visit(func.body)) if homes else func
+    return func.replace(body=_Move(homes, func.body, precise).visit(func.body)) if homes else func
 
 
 class Aliases:
@@ -60,7 +64,7 @@ class _Scan(Visitor):
         self.shared = {}         # id(buffer) -> the loops around all its uses so far
         self.written_first = {}  # (id(buffer), id(loop variable)) -> whether the loop's first access is a store
         self.carried = {}        # id(buffer) -> ids of the loop variables whose iterations hand it on
-        self.loops, self.carrying = (), frozenset()
+        self.loops, self.carrying, self.opaque = (), frozenset(), frozenset()
         self.drivers = {}        # id(block iterator) -> ids of the loop variables that it depends on
         self.alias = Aliases()
         self.filled = set()      # ids of the buffers that the innermost block writes and does not read
@@ -74,13 +78,15 @@ class _Scan(Visitor):
         self.loops = self.loops[:-1]
 
     def visit_BlockRealize(self, realize):
-        block, outside = realize.block, self.carrying
+        block, outside = realize.block, (self.carrying, self.opaque)
         self.visit((realize.iter_values, realize.predicate))
         for iv, value in zip(block.iter_vars, realize.iter_values):
             found = frozenset().union(*(self.drivers.get(id(v), {id(v)}) for v in free_vars(value)))
             self.drivers[id(iv.var)] = found
             if iv.iter_type != "spatial":
                 self.carrying |= found
+            if iv.iter_type == "opaque":
+                self.opaque |= found
         for b in block.alloc_buffers:
             self.buffers[id(b)], self.outside[id(b)] = b, len(self.loops)
         if DIM_ALIGN in block.annotations and any(blocks(block.body)):
@@ -89,9 +95,15 @@ class _Scan(Visitor):
         around, self.filled = self.filled, {self.alias[r.buffer] for r in block.writes} - {
             self.alias[r.buffer] for r in block.reads}
         self.visit(block.body)
-        self.carrying, self.filled = outside, around
+        (self.carrying, self.opaque), self.filled = outside, around
 
     def visit_Call(self, call):
+        if call.op == ALLREDUCE:
+            values, elements = allreduce_parts(call)
+            self.visit((values, [e.indices for e in elements]))
+            for e in elements:
+                self._record(e.buffer, True)
+            return
         if call.op == "tir.address_of":  # what C does there, only the block around says
             load = call.args[0]
             self.visit(load.indices)
@@ -109,7 +121,9 @@ class _Scan(Visitor):
 
     def visit_BufferLoad(self, load):
         self.visit(load.indices)
-        self._record(load.buffer, False)
+        key = self._record(load.buffer, False)
+        if self.opaque:
+            self.carried.setdefault(key, set()).update(self.opaque)
 
     def _record(self, buffer, writes):
         key = self.alias[buffer]
@@ -149,8 +163,8 @@ def _common(a, b):
 class _Move(StmtMutator):
     """Takes allocations from where they are to blocks of their own in the loops of `homes`."""
 
-    def __init__(self, homes, body):
-        self.homes = homes
+    def __init__(self, homes, body, precise):
+        self.homes, self.precise = homes, precise
         self.moved = {id(b) for buffers in homes.values() for b in buffers}
         self.names = {b.name_hint for b in blocks(body)}
 
@@ -163,7 +177,8 @@ class _Move(StmtMutator):
         """An opaque block around `body` that allocates `buffers`."""
         name = unique_name(f"alloc_{buffers[0].name}", self.names)
         own = set(map(id, buffers))
-        reads, writes = (tuple(r for r in regions if id(r.buffer) not in own) for regions in _signature(body))
+        signature = access_regions(body) if self.precise else _signature(body)
+        reads, writes = (tuple(r for r in regions if id(r.buffer) not in own) for regions in signature)
         return BlockRealize((), const(True), Block((), reads, writes, name, tuple(buffers), (), {}, None, body))
 
     def visit_Block(self, block):

@@ -1,15 +1,21 @@
 """RemoveNoOp: what computes nothing that anyone sees goes."""
 from __future__ import annotations
 
-from ..expr import Call, Not, Var, const, free_vars, is_const_int
+from ..arith import Analyzer
+from ..arith.canonical import INDEX_TYPES
+from ..expr import Call, IntImm, Not, Range, Var, const, free_vars, is_const_int
+from ..module import GlobalVar
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, IfThenElse, SeqStmt, seq
+from .data_flow import DeadElements, KnownValues
+from .elements import is_fixed, is_opaque
 from .place_buffers import Aliases
+from .walk import StmtMutator
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
-EFFECTS = frozenset(["tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch",
+EFFECTS = frozenset(["tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch", "tir.assume",
                      *(f"tir.{name}" for name in (*DEVICE_OPS, *SHUFFLES))])
 ATOMICS = "tir.atomic_"  # what the others begin with
 
@@ -23,16 +29,34 @@ def is_no_op(stmt):
 
 def has_effect(e):
     """Whether evaluating an expression does more than give a value."""
-    return any(call.op in EFFECTS or call.op.startswith(ATOMICS) for call in collect(e, Call))
+    return any(call.op in EFFECTS or isinstance(call.op, GlobalVar) or call.op.startswith(ATOMICS)
+               for call in collect(e, Call))
 
 
-def remove_no_op(func):
+def remove_no_op(func, use_dataflow_analysis=False):
     """Requires no views. Ensures that temporaries are stored to only where something else than temporaries needs
     it, no element is stored to itself, and there are no loops, branches, blocks, lets and allocations around
-    nothing, nor lets of variables that nothing uses."""
+    nothing, nor lets of variables that nothing uses. use_dataflow_analysis: nor stores of values that are provably
+    there (KnownValues), nor, among those left, stores that are overwritten before they are read (DeadElements)."""
+    for flow in (KnownValues, DeadElements) if use_dataflow_analysis else ():
+        func = func.replace(body=_RemoveStores(flow(func).needless).visit(func.body))
     scan = _Scan()
     scan.visit(func.body)
     return func.replace(body=_Remove(scan.dead(), scan.alias).visit(func.body))
+
+
+class _RemoveStores(StmtMutator):
+    """Removes stores {id: whether nobody would miss it}; what their values do besides stays."""
+
+    def __init__(self, needless):
+        self.needless = needless
+
+    def visit_BufferStore(self, store):
+        if not self.needless.get(id(store)) or is_opaque(store.indices):
+            return store
+        if not is_opaque(store.value):
+            return NO_OP
+        return Evaluate(store.value) if isinstance(store.value, Call) else store
 
 
 class _Scan(Visitor):
@@ -83,32 +107,51 @@ class _Scan(Visitor):
         return self.allocated - found
 
 
-def _stores_itself(store):
-    """Whether a store puts back what is there."""
-    value = store.value
-    return isinstance(value, BufferLoad) and value.buffer is store.buffer and not has_effect(store.indices) and (
-        structural_equal(value.indices, store.indices))
-
-
 class _Remove(Mutator):
     def __init__(self, dead, alias):
         self.dead, self.alias = dead, alias
+        self.around = ()  # what holds around a statement: (variable, its Range or value), or a condition
+
+    def _within(self, stmt, *known):
+        self.around += known
+        stmt = self.visit(stmt)
+        self.around = self.around[:len(self.around) - len(known)]
+        return stmt
+
+    def _holds_here(self, ask):
+        """The answer of an Analyzer that knows what holds here."""
+        an = Analyzer()
+        for known in self.around:
+            if isinstance(known, tuple):
+                an.bind(*known, allow_override=True)
+        with an.constraint_scope(*(known for known in self.around if not isinstance(known, tuple))):
+            return ask(an)
 
     def visit_BufferStore(self, store):
-        return NO_OP if self.alias[store.buffer] in self.dead or _stores_itself(store) else store
+        return NO_OP if self.alias[store.buffer] in self.dead or self._stores_itself(store) else store
+
+    def _stores_itself(self, store):
+        """Whether a store puts back what is there."""
+        load, indices = store.value, store.indices
+        if not isinstance(load, BufferLoad) or load.buffer is not store.buffer or has_effect(indices):
+            return False
+        return structural_equal(load.indices, indices) or is_fixed((load.indices, indices)) and self._holds_here(
+            lambda an: all(map(an.can_prove_equal, load.indices, indices)))
 
     def visit_SeqStmt(self, s):
         stmts = self.visit(s.seq)
         return s if stmts is s.seq and not any(map(is_no_op, stmts)) else seq(*(x for x in stmts if not is_no_op(x)))
 
     def visit_For(self, loop):
-        if is_const_int(loop.extent, 0):
+        if is_const_int(loop.extent, 0) or not isinstance(loop.extent, IntImm) and is_fixed(loop.extent) and (
+                self._holds_here(lambda an: an.can_prove(loop.extent <= 0))):
             return NO_OP
-        body = self.visit(loop.body)
+        body = self._within(loop.body, (loop.loop_var, Range(loop.min, loop.extent)))
         return NO_OP if is_no_op(body) else loop.replace(body=body)
 
     def visit_IfThenElse(self, branch):
-        then_case, else_case = self.visit(branch.then_case), self.visit(branch.else_case)
+        then_case = self._within(branch.then_case, branch.condition)
+        else_case = self._within(branch.else_case, Not(branch.condition))
         else_case = None if else_case is None or is_no_op(else_case) else else_case
         if else_case is None and is_no_op(then_case) and not has_effect(branch.condition):
             return NO_OP
@@ -123,7 +166,8 @@ class _Remove(Mutator):
 
     def visit_LetStmt(self, stmt):
         """The body alone where it does not use the variable; after what the value does."""
-        body = self.visit(stmt.body)
+        known = stmt.var.dtype in INDEX_TYPES and is_fixed(stmt.value)
+        body = self._within(stmt.body, *([(stmt.var, stmt.value)] if known else []))
         if any(v is stmt.var for v in free_vars(body)):
             return stmt.replace(body=body)
         return seq(Evaluate(stmt.value), body) if has_effect(stmt.value) else body

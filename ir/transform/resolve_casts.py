@@ -80,8 +80,8 @@ class _Resolve(Mutator):
 def _refuse(b):
     value, name = b.value, b.var.name
     if isinstance(value, If):
-        raise ValueError(f"{name}: an `if` cannot be compiled to C, whose order of calls is fixed: compute both "
-                         "branches and choose with R.where, or export the model without control flow")
+        raise ValueError(f"{name}: the branches of an `if` that is C give tensors of the same known shapes: give "
+                         "both the same, or compute both and choose with R.where")
 
 
 def _pairs(info, target):

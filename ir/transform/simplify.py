@@ -4,22 +4,46 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from ..arith import Analyzer
-from ..expr import Call, IntImm, Not, PrimExpr, Range, const, free_vars, is_const_int, substitute
-from ..node import Mutator
-from ..tir.hints import FULL_LANES
-from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
+from ..arith.canonical import INDEX_TYPES, reads_state
+from ..arith.simplify import BOOL
+from ..expr import (EQ, GE, GT, LE, LT, NE, Call, IntImm, IterVar, Not, Or, PrimExpr, Range, Var, const,
+                    free_vars, is_const_int, substitute)
+from ..node import Mutator, collect, structural_equal
+from ..tir.buffer import Buffer
+from ..tir.hints import FULL_LANES, TILE
+from ..tir.renew import renew_defs
+from ..tir.stmt import BufferLoad, BufferStore, Evaluate, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from .booleans import Booleans
+from .data_flow import NOTHING, KnownValues
+from .elements import is_fixed, is_opaque
+
+THREAD_EXTENTS = ("thread_extent", "virtual_thread")  # attributes about an IterVar whose values they limit
 
 
-def simplify(func):
+def simplify(func, convert_boolean_to_and_of_ors=False, apply_constraints_to_boolean_branches=False,
+             propagate_knowns_to_prove_conditional=False, propagate_knowns_to_simplify_expressions=False):
     """Ensures expressions simplified under the loop ranges and conditions around them, no provably false or true
     branches, no empty loops; loops of one iteration are replaced by their body, but where that is what is left of a
-    vector; what runs only in the first iteration of a loop stands before it."""
-    return func.replace(body=_Simplify().visit(func.body))
+    vector; what runs only in the first iteration of a loop stands before it. What the settings do to conditions of
+    several parts, Booleans says. Those about knowns use what KnownValues finds of buffers: to decide conditions of
+    branches, or in all expressions."""
+    knowns = propagate_knowns_to_prove_conditional, propagate_knowns_to_simplify_expressions
+    known = KnownValues(func) if any(knowns) else None
+    settings = convert_boolean_to_and_of_ors, apply_constraints_to_boolean_branches
+    run = _Simplify(settings, known, knowns)
+    sizes = [e for b in func.buffer_map.values() for e in b.shape if not isinstance(e, (Var, IntImm))]
+    with run.analyzer.constraint_scope(*(e >= 0 for e in sizes if len(free_vars(e)) == 1)):
+        return func.replace(body=run.visit(func.body))
 
 
 class _Simplify(Mutator):
-    def __init__(self):
+    def __init__(self, settings, known, uses):
         self.analyzer = Analyzer()
+        self.booleans = Booleans(self.analyzer, *settings) if any(settings) else None
+        self.known, (self.decides, self.replaces) = known, uses
+        self.here = NOTHING  # what is known at the statement whose expressions are visited
+        self.lets = {}       # variable that is a condition -> the condition
+        self.arguments = set()  # variables of tiles
 
     def visit_For(self, loop):
         extent = self.analyzer.simplify(loop.extent)
@@ -28,6 +52,8 @@ class _Simplify(Mutator):
             if extent.value <= 0:
                 return Evaluate(const(0))
             if extent.value == 1 and loop.kind != "thread_binding" and FULL_LANES not in loop.annotations:
+                if reads_state(minimum):  # what it loads may change in the body
+                    return self.visit(LetStmt(loop.loop_var, loop.min, loop.body))
                 self.analyzer.bind(loop.loop_var, Range(minimum, extent), allow_override=True)
                 return self.visit(loop.body)  # what the variable is now stands in its place
         # a symbolic extent is known to be positive inside the loop only
@@ -49,7 +75,7 @@ class _Simplify(Mutator):
         with analyzer.constraint_scope(first.condition):
             if not analyzer.can_prove_equal(var, loop.min):
                 return loop
-        start = {var: loop.min}
+        start, self.here = {var: loop.min}, NOTHING
         condition, init = (self.visit(substitute(part, start)) for part in (first.condition, first.then_case))
         if not is_const_int(condition, 1):
             init = IfThenElse(condition, init)
@@ -59,14 +85,21 @@ class _Simplify(Mutator):
     def visit_IfThenElse(self, branch):
         condition = self.visit(branch.condition)
         plain = condition.args[0] if isinstance(condition, Call) and condition.op == "tir.likely" else condition
+        opened = substitute(plain, self.lets) if self.lets else plain
+        if opened is not plain:
+            decided = const(True) if self._always(opened) else self.analyzer.simplify(opened)
+            plain = decided if isinstance(decided, IntImm) else plain
+        if self.decides and not isinstance(plain, IntImm):
+            decided = self.known.decided(plain, self.known.at(branch), self.analyzer)
+            plain = plain if decided is None else decided
         if isinstance(plain, IntImm):
             taken = branch.then_case if plain.value else branch.else_case
             return Evaluate(const(0)) if taken is None else self.visit(taken)
-        with self.analyzer.constraint_scope(plain):
+        with self.analyzer.constraint_scope(plain, opened):
             then_case = self.visit(branch.then_case)
         else_case = None
         if branch.else_case is not None:
-            with self.analyzer.constraint_scope(Not(plain)):
+            with self.analyzer.constraint_scope(Not(plain), Not(opened)):
                 else_case = self.visit(branch.else_case)
             else_case = None if _is_noop(else_case) else else_case
         if not _is_noop(then_case):
@@ -79,19 +112,100 @@ class _Simplify(Mutator):
         return seq(*(self.visit(x) for x in s.seq))
 
     def visit_LetStmt(self, let):
+        """A constant stands in the place of its variable; that stays where buffers mention it."""
         value = self.visit(let.value)
-        self.analyzer.bind_let(let.var, value)
-        return let.replace(value=value, body=self.visit(let.body))
+        if let.var in self.arguments:
+            self.analyzer.bind_let(let.var, value)
+            return let.replace(value=value, body=self.visit(let.body))
+        if let.var in self.analyzer.given or let.var in self.lets:  # by another let or a loop: what is known is of that
+            again = Var(let.var.name, let.var.dtype)
+            return self.visit(LetStmt(again, let.value, renew_defs(let.body, {let.var: again})))
+        if isinstance(value, IntImm) and value.dtype in INDEX_TYPES:
+            self.analyzer.bind(let.var, value)
+        else:
+            self.analyzer.bind_let(let.var, value)
+        if value.dtype == BOOL and is_fixed(value):
+            self.lets[let.var] = substitute(value, self.lets)
+        body = self.visit(let.body)
+        if isinstance(value, IntImm) and not _mentions(body, let.var):
+            return body
+        return let.replace(value=value, body=body)
+
+    def visit_AttrStmt(self, stmt):
+        """Within the extent of a thread its index is below that. What a tile and its border differ in are arguments of
+        one function, constants too."""
+        if stmt.attr_key == TILE:
+            self.arguments.update(_variables(stmt.body))
+        value = self.visit(stmt.value)
+        var = stmt.target.var if stmt.attr_key in THREAD_EXTENTS and isinstance(stmt.target, IterVar) else None
+        outer = None if var is None else self.analyzer.given.get(var)
+        if var is not None:
+            self.analyzer.bind(var, Range(const(0, value.dtype), value), allow_override=True)
+        stmt = stmt.replace(value=value, body=self.visit(stmt.body))
+        if outer is not None:
+            self.analyzer.bind(var, outer, allow_override=True)
+        return stmt
 
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)
         return body if _is_noop(body) else decl.replace(body=body)
 
     def visit_BufferStore(self, store):
-        return store.replace(value=self.visit(store.value), indices=self.visit(store.indices))
+        store = store.replace(value=self.visit(store.value), indices=self.visit(store.indices))
+        old = store.value
+        same = isinstance(old, BufferLoad) and old.buffer is store.buffer and structural_equal(
+            old.indices, store.indices)
+        return Evaluate(const(0)) if same else store
 
     def visit(self, value):
-        return self.analyzer.simplify(value) if isinstance(value, PrimExpr) else super().visit(value)
+        if not isinstance(value, PrimExpr):
+            if self.replaces and isinstance(value, Stmt):
+                moves = isinstance(value, BufferStore) and is_opaque((value.value, value.indices))
+                self.here = NOTHING if moves else self.known.at(value)
+            return super().visit(value)
+        if self.replaces:
+            value = self.known.resolve(value, self.here, self.analyzer)
+        if type(value) is Var and value.dtype == BOOL:
+            return const(True) if self.analyzer.can_prove(value) else value
+        new = self.analyzer.simplify(value if self.booleans is None else self.booleans.visit(value))
+        if type(value) in _NARROWER and not isinstance(new, IntImm):
+            narrowed = self._narrowed(value)
+            return new if narrowed is None else narrowed
+        return new
+
+    def _always(self, e):
+        """Whether a condition holds: of a disjunction, one side where the other one does not."""
+        if not isinstance(e, Or):
+            return self.analyzer.can_prove(e)
+        with self.analyzer.constraint_scope(Not(e.a)):
+            return self._always(e.b)
+
+    def _narrowed(self, e):
+        """The strictest comparison that a comparison is where conditions around it hold; None where it stays."""
+        if not (self.analyzer.facts or self.analyzer.nonzero) or e.a.dtype not in INDEX_TYPES or not is_fixed(e):
+            return None
+        for known, kind in _NARROWER[type(e)]:
+            if self.analyzer.can_prove(known(e.a, e.b)):
+                a, b = self.analyzer.simplify(e.a), self.analyzer.simplify(e.b)
+                return EQ(b, a) if kind is EQ and isinstance(a, IntImm) else kind(a, b)
+        return None
+
+
+# comparison -> (what makes another one of it, that one)
+_NARROWER = {LE: ((GE, EQ), (NE, LT)), GE: ((LE, EQ), (NE, GT)), NE: ((LE, LT), (GE, GT))}
+
+
+def _variables(stmt):
+    """The variables of the LetStmts that a statement begins with."""
+    while isinstance(stmt, LetStmt):
+        yield stmt.var
+        stmt = stmt.body
+
+
+def _mentions(stmt, var):
+    """Whether a statement, or a buffer in it, mentions a variable."""
+    return any(v is var for v in free_vars(stmt)) or any(
+        v is var for b in collect(stmt, Buffer) for v in free_vars((b.data, b.shape, b.strides, b.elem_offset)))
 
 
 def _is_noop(stmt):

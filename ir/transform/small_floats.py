@@ -9,6 +9,7 @@ import numpy as np
 from ..dtype import DataType
 from ..expr import Broadcast, Call, Cast, FloatImm, IntImm, Var, cast
 from ..node import Mutator, Visitor
+from ..tir.halves import computed_in_halves
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 SMALL_FLOATS = ("bfloat16", "float16", *FLOAT8)
@@ -18,8 +19,9 @@ _OF_BITS = ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret")  # the
 def compute_legalize(func, dtypes=SMALL_FLOATS):
     """Requires flat buffers. Ensures widened arithmetic: nothing is computed in `dtypes`, only in float32. Values are
     widened where they are loaded and rounded where they are stored, or where the program casts. Temporaries whose
-    address is not taken hold float32."""
-    return _if_used(func, dtypes, _Compute)
+    address is not taken hold float32. Of functions that are computed in float16 SmallFloatScalars does the same when
+    vectors are made."""
+    return func if computed_in_halves(func) else _if_used(func, dtypes, _Compute)
 
 
 def storage_legalize(func, dtypes=SMALL_FLOATS):
@@ -28,8 +30,14 @@ def storage_legalize(func, dtypes=SMALL_FLOATS):
     return _if_used(func, dtypes, _Storage)
 
 
+def legalize_scalars(func):
+    """Requires flat buffers. Ensures widened arithmetic of the single numbers of a function that is computed in
+    float16, when its vectors are made, which stay what they are."""
+    return _if_used(func, SMALL_FLOATS, _Compute) if computed_in_halves(func) else func
+
+
 def _if_used(func, dtypes, rewriter):
-    scan = _Scan(frozenset(dtypes))
+    scan = _Scan(frozenset(dtypes), vectors=not computed_in_halves(func))
     scan.visit((func.params, list(func.buffer_map.values()), func.body))
     if not scan.used:
         return func
@@ -39,13 +47,14 @@ def _if_used(func, dtypes, rewriter):
 
 
 class _Scan(Visitor):
-    """Whether a function uses one of the dtypes, and the buffers whose address is taken."""
+    """Whether a function uses one of the dtypes, and the buffers whose address is taken. vectors: whether those of the
+    dtypes are legalized, too."""
 
-    def __init__(self, dtypes):
-        self.dtypes, self.used, self.addressed = dtypes, False, set()
+    def __init__(self, dtypes, vectors=True):
+        self.dtypes, self.vectors, self.used, self.addressed = dtypes, vectors, False, set()
 
     def small(self, dtype):
-        return dtype.bits <= 16 and dtype.element in self.dtypes
+        return dtype.bits <= 16 and dtype.element in self.dtypes and (self.vectors or dtype.lanes == 1)
 
     def _leaf(self, node):
         self.used = self.used or self.small(node.dtype)
@@ -69,7 +78,7 @@ def _wide(dtype):
 
 class _Compute(Mutator):
     def __init__(self, scan):
-        self.small, self.addressed = scan.small, scan.addressed
+        self.small, self.addressed, self.vectors = scan.small, scan.addressed, scan.vectors
         self.promoted = {}  # id(buffer) -> the float32 buffer in its place
         self.wide = {}      # variable of a let -> the float32 one in its place
 
@@ -104,6 +113,11 @@ class _Compute(Mutator):
         load = load.replace(buffer=self.promoted.get(id(load.buffer), load.buffer), indices=self.visit(load.indices))
         return Cast(_wide(load.dtype), load) if self.small(load.dtype) else load
 
+    def visit_Broadcast(self, e):
+        value = self.visit(e.value)
+        kept = self.small(e.value.dtype) and not self.small(e.dtype)
+        return e.replace(value=self._rounded(value, e.value.dtype) if kept else value)
+
     # ------------------------------------------------ statements
 
     def visit_BufferStore(self, store):
@@ -123,7 +137,7 @@ class _Compute(Mutator):
 
     def visit_DeclBuffer(self, decl):
         b = decl.buffer
-        if self.small(b.dtype) and id(b) not in self.addressed:
+        if self.small(b.dtype) and id(b) not in self.addressed and self.vectors:
             self.promoted[id(b)] = b.replace(dtype=_wide(b.dtype), data=Var(b.name, "handle"))
         return decl.replace(buffer=self.promoted.get(id(b), b), body=self.visit(decl.body))
 
@@ -149,7 +163,7 @@ class _Compute(Mutator):
 
 class _Storage(Mutator):
     def __init__(self, scan):
-        self.small, self.stored = scan.small, {}
+        self.small, self.vectors, self.stored = scan.small, scan.vectors, {}
 
     def parameter(self, buffer):
         """The buffer of unsigned integers in a buffer's place."""
@@ -160,20 +174,27 @@ class _Storage(Mutator):
         return self.stored[id(buffer)]
 
     def visit_BufferLoad(self, load):
-        dtype = load.dtype
+        dtype, small = load.dtype, self.small(load.buffer.dtype)
         load = load.replace(buffer=self.parameter(load.buffer), indices=self.visit(load.indices))
-        return Call(dtype, "tir.reinterpret", (load,)) if self.small(dtype) else load
+        return Call(dtype, "tir.reinterpret", (load,)) if small else load
 
     def visit_Call(self, call):
+        if call.op == "tir.reinterpret" and self.small(call.args[0].dtype) and call.dtype == _bits(call.args[0].dtype):
+            return _as_bits(self.visit(call.args[0]))
         if call.op != "tir.address_of":
-            return self.generic_visit(call)
+            call = self.generic_visit(call)
+            if call.op == "tir.reinterpret" and self.small(call.args[0].dtype):
+                bits = _as_bits(call.args[0])
+                return bits if bits.dtype == call.dtype else call.replace(args=(bits,))
+            return call
         load = call.args[0]
         return call.replace(args=(load.replace(buffer=self.parameter(load.buffer), indices=self.visit(load.indices)),))
 
     def visit_BufferStore(self, store):
         value = self.visit(store.value)
         if self.small(store.buffer.dtype):
-            value = _as_bits(value)
+            whole = value.dtype.lanes == 1 or self.vectors
+            value = _as_bits(value) if whole else Call(_bits(value.dtype), "tir.reinterpret", (value,))
         return store.replace(buffer=self.parameter(store.buffer), value=value, indices=self.visit(store.indices))
 
     def visit_DeclBuffer(self, decl):

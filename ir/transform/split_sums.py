@@ -7,8 +7,8 @@ from ..expr import Add, IntImm, Min, Var, const, free_vars, is_const_int
 from ..node import Mutator, collect, structural_equal
 from ..relax.accuracy import CHAIN, TERMS
 from ..tir.buffer import decl_buffer
+from ..tir.renew import renew_defs
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
-from .copies import fresh_copy
 from .walk import StmtMutator, statements
 
 SLACK = CHAIN / TERMS  # blocks that a sum may be longer than one before it is cut
@@ -207,7 +207,7 @@ def _nest(nest, part, rewrite):
         at = (const(0),) if isinstance(nest, BufferStore) else stmt.indices
         buffer, indices, value = rewrite(stmt, at)
         return BufferStore(buffer, value, indices)
-    return fresh_copy(store_of(nest), {})
+    return renew_defs(store_of(nest))
 
 
 class _Renamed(Mutator):

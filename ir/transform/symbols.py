@@ -1,19 +1,17 @@
 """AttachGlobalSymbol, NormalizeGlobalVar: the names of a module's functions and those that others find agree."""
 from __future__ import annotations
 
-from ..module import GlobalVar
+from ..module import SYMBOL, GlobalVar
 from ..names import unique_name
 from ..node import Mutator
 from ..relax.expr import Function
-
-SYMBOL = "global_symbol"
 
 
 def attach_global_symbol(mod):
     """A module whose functions have a "global_symbol": their name, that of PrimFuncs after the module's attribute
     "system_lib_prefix". Those that have one keep it; functions are called as their symbols say."""
     prefix = mod.attrs.get("system_lib_prefix") or ""
-    made = {n: f if SYMBOL in f.attrs else f.with_attr(SYMBOL, n if isinstance(f, Function) else f"{prefix}{n}")
+    made = {n: f if SYMBOL in f.attrs else f.with_attr(SYMBOL, str(n) if isinstance(f, Function) else f"{prefix}{n}")
             for n, f in mod.functions.items()}
     return renamed(mod.with_functions(made), {n: made[n].attrs[SYMBOL] for n in made if SYMBOL not in mod[n].attrs})
 

@@ -3,10 +3,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr import IntImm, const
+from ..arith import Analyzer
+from ..arith.canonical import reads_state
+from ..expr import IntImm, Var, const, free_vars
+from ..node import collect
+from ..tir.buffer import Buffer
 from ..tir.hints import EXPLICIT, STEPS, UNROLL
-from ..tir.stmt import seq
-from .copies import fresh_copy
+from ..tir.renew import renew_defs
+from ..tir.stmt import BufferLoad, BufferStore, LetStmt, seq
 from .walk import StmtMutator, without
 
 
@@ -19,16 +23,20 @@ class _Count:
     plain: int = 0
 
 
-def unroll_loop(func, auto_max_step=0, auto_max_depth=8, auto_max_extent=0, explicit_unroll=True):
+def unroll_loop(func, auto_max_step=0, auto_max_depth=8, auto_max_extent=0, explicit_unroll=True,
+                unroll_local_access=False):
     """Requires flat buffers. Ensures that "unrolled" loops, and serial ones of constant extent with no more than
     auto_max_step statements to run (or auto_max_extent turns), are copies of their body; with explicit_unroll False all
-    of these are "unrolled" loops, which C marks with INGOT_UNROLL.
+    of these are "unrolled" loops, which C marks with INGOT_UNROLL, but where auto_max_extent is 1: one turn is no loop,
+    whatever is in it. unroll_local_access: serial loops whose variable is in an index of memory of scope "local" are
+    copies, too, so that these may be registers.
 
     The annotations (or attributes) pragma_auto_unroll_max_step and pragma_unroll_explicit override both settings for
     the loops from theirs inward, and are gone. Raises ValueError for an unrolled loop without a constant extent where
     copies are asked for.
     """
-    settings = (auto_max_step, auto_max_depth, auto_max_extent, bool(explicit_unroll))
+    local = {b.data for b in collect(func.body, Buffer) if b.scope == "local"} if unroll_local_access else ()
+    settings = (auto_max_step, auto_max_depth, auto_max_extent, bool(explicit_unroll), local)
     return func.replace(body=_Unroll(*settings).visit(func.body))
 
 
@@ -48,13 +56,16 @@ class _Copies(StmtMutator):
 
 def _copies(loop):
     """The body of a loop once for each of its iterations."""
-    return seq(*(fresh_copy(loop.body, {loop.loop_var: loop.min + const(n, loop.extent.dtype)})
-                 for n in range(loop.extent.value)))
+    first = Var(f"{loop.loop_var.name}_first", loop.min.dtype) if reads_state(loop.min) else loop.min
+    copies = seq(*(renew_defs(loop.body, {loop.loop_var: first + const(n, loop.extent.dtype)})
+                   for n in range(loop.extent.value)))
+    return copies if first is loop.min else LetStmt(first, loop.min, copies)
 
 
 class _Unroll(StmtMutator):
-    def __init__(self, max_step, max_depth, max_extent, explicit):
+    def __init__(self, max_step, max_depth, max_extent, explicit, local):
         self.max_step, self.max_depth, self.max_extent, self.explicit = max_step, max_depth, max_extent, explicit
+        self.local, self.analyzer = local, Analyzer()  # local: pointers to memory that may be registers
         self.count = _Count()
 
     def visit_AttrStmt(self, attr):
@@ -78,7 +89,13 @@ class _Unroll(StmtMutator):
         if pragmas:
             return self._within(pragmas, without(loop, *pragmas))
         loop = loop.replace(body=self.visit(loop.body))
+        if not isinstance(loop.extent, IntImm):
+            loop = loop.replace(extent=self.analyzer.simplify(loop.extent))
         turns, count = loop.extent.value if isinstance(loop.extent, IntImm) else None, self.count
+        if loop.kind == "serial" and turns is not None and (
+                turns == self.max_extent == 1 or self.local and _indexes(loop, self.local)):
+            count.steps, count.unrolled = count.steps * turns, count.unrolled + 1
+            return _copies(loop)
         wanted = loop.kind == "unrolled" or self._worth(loop, turns, count)
         if wanted and turns is None and self.explicit:
             raise ValueError(f"loop {loop.loop_var.name} is unrolled, but its extent {loop.extent} is no constant; "
@@ -113,6 +130,12 @@ class _Unroll(StmtMutator):
         return stmt
 
     visit_BufferStore = visit_Evaluate = _step
+
+
+def _indexes(loop, pointers):
+    """Whether the variable of a loop is in an index of memory that one of some pointers leads to."""
+    return any(v is loop.loop_var for access in collect(loop.body, (BufferLoad, BufferStore))
+               if access.buffer.data in pointers for v in free_vars(access.indices))
 
 
 def _int(key, value):

@@ -1,26 +1,46 @@
 """VectorizeLoop: a vectorized loop becomes vector expressions (Ramp, Broadcast), or stays a loop where it cannot."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..arith import Analyzer
 from ..dtype import DataType
 from ..expr import (Add, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select,
                     Sub, Var, const, free_vars, is_const_int, operation_of, substitute)
 from ..node import Mutator, structural_equal
 from ..target import VECTOR_LANES
+from ..tir.halves import HALF, LANES, computed_in_halves
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
-from ..tir.intrinsics import LOOKUPS, NARROW, SCALAR_INTRINSICS, VECTOR_CALLS, VECTOR_CALLS_OF_INTEGERS
+from ..tir.intrinsics import LOOKUPS, NARROW, NEAREST_HALVES, SCALAR_INTRINSICS, VECTOR_CALLS, VECTOR_CALLS_OF_INTEGERS
 from ..tir.lookups import is_lookup
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lane_indexed_fma import is_conditional
-from .walk import without
+from .walk import with_value, without
 from .workspace import STACK_BYTES
 
+WORDS_OF = {"tir.word": ("int8", "uint8"), "tir.pair": ("int16",)}  # what makes words: of numbers of these dtypes
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = {"float32": (Add, Sub, Mul, Div, Min, Max), "int32": (Add, Sub, Mul, Min, Max)}  # of vectors
 # What joins two numbers -> (what joins vectors, and the lanes of one).
 _REDUCTIONS = {Add: (Add, "reduce_add"), Min: (Min, "reduce_min"), Max: (Max, "reduce_max"),
                "tir.greater": (greater, "reduce_greater")}
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """The vectors that a function may have: {dtype: its operators}, and how many lanes."""
+
+    arithmetic: dict
+    lanes: tuple
+
+
+_FLOATS = _Forms(_ARITHMETIC, VECTOR_LANES)
+_HALVES = _Forms({**_ARITHMETIC, str(HALF): _ARITHMETIC["float32"]}, (LANES,))
+
+
+def _forms(func):
+    return _HALVES if computed_in_halves(func) else _FLOATS
 
 
 class NotVectorizable(Exception):
@@ -29,22 +49,25 @@ class NotVectorizable(Exception):
 
 def vectorize_loop(func, enable_vectorize=True):
     """Requires flat buffers. Ensures vectors and no vectorized loops: loops of float32 and int32, and of narrower
-    integers in memory, whose accesses are contiguous, strided or invariant become vectors of 4, 8 or 16 lanes, in a
-    loop where it takes several; what is left of a loop that is no multiple of these is a part of a vector, where all
-    accesses are contiguous or invariant. Other loops become serial, annotated "simd" with the reason, as all do unless
-    enable_vectorize. Loops with annotation REDUCE_LANES become one reduction of a vector where they can.
+    integers and halves in memory, whose accesses are contiguous, strided or invariant become vectors of 4, 8 or 16
+    lanes, those of float16 where a function is computed in it of 8, in a loop where it takes several; what is left of a
+    loop that is no multiple of these is a part of a vector, where all accesses are contiguous or invariant. Other loops
+    become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
+    REDUCE_LANES become one reduction of a vector where they can.
     """
-    return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
+    return func.replace(body=_VectorizeLoops(enable_vectorize, _forms(func)).visit(func.body))
 
 
 class _VectorizeLoops(Mutator):
-    def __init__(self, enabled):
-        self.analyzer, self.enabled, self.square = Analyzer(), enabled, None
+    def __init__(self, enabled, forms):
+        self.analyzer, self.enabled, self.square, self.forms = Analyzer(), enabled, None, forms
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         if loop.kind != "vectorized":
-            reduced = _reduced(loop, self.analyzer) if REDUCE_LANES in loop.annotations and self.enabled else None
+            reduced = None
+            if REDUCE_LANES in loop.annotations and self.enabled:
+                reduced = _reduced(loop, self.analyzer, self.forms)
             if reduced is not None:
                 return reduced
             outside = self.square
@@ -55,10 +78,10 @@ class _VectorizeLoops(Mutator):
         try:
             if not self.enabled:
                 raise NotVectorizable("vectorization is off")
-            return _vectorize(loop, self.analyzer, self.square)
+            return _vectorize(loop, self.analyzer, self.forms, self.square)
         except NotVectorizable as reason:
             if is_const_int(loop.extent, 1):
-                return substitute(loop.body, {loop.loop_var: loop.min})
+                return with_value(loop.body, loop.loop_var, loop.min)
             loop = without(loop, FULL_LANES)
             return loop.replace(kind="serial", body=self.visit(loop.body),
                                 annotations={**loop.annotations, SCALAR: str(reason)})
@@ -67,29 +90,29 @@ class _VectorizeLoops(Mutator):
         return store
 
 
-def _vectorize(loop, analyzer, square=None):
+def _vectorize(loop, analyzer, forms, square=None):
     """square: the loop right around that with it reads squares, which RegisterTranspose turns, also parts of them."""
     if not isinstance(loop.extent, IntImm):
         raise NotVectorizable(f"extent {loop.extent} is not known")
-    lanes, extent = _lanes(loop), loop.extent.value
+    lanes, extent = _lanes(loop, forms), loop.extent.value
     if extent > lanes:
-        return _several(loop, lanes, analyzer)
-    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer, loop.extent if extent < lanes else None, square)
+        return _several(loop, lanes, analyzer, forms)
+    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer, forms, loop.extent if extent < lanes else None, square)
     stmts = loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
     return seq(*map(widen.store, stmts))
 
 
-def _lanes(loop):
+def _lanes(loop, forms):
     """The widest vectors that the loop is a multiple of, or those that it was a multiple of before it was shortened,
     or else the narrowest that hold it; the widest of all when it is long."""
     extent = loop.extent.value
     if FULL_LANES in loop.annotations:
         extent = loop.annotations[FULL_LANES]
-    whole = (n for n in reversed(VECTOR_LANES) if extent % n == 0)
-    return next(whole, None) or next((n for n in VECTOR_LANES if extent < n), VECTOR_LANES[-1])
+    whole = (n for n in reversed(forms.lanes) if extent % n == 0)
+    return next(whole, None) or next((n for n in forms.lanes if extent < n), forms.lanes[-1])
 
 
-def _several(loop, lanes, analyzer):
+def _several(loop, lanes, analyzer, forms):
     """A loop over the vectors of a long vectorized loop, unrolled when short, and what is left after them."""
     var, (turns, rest) = loop.loop_var, divmod(loop.extent.value, lanes)
     outer, inner = (Var(var.name + suffix, var.dtype) for suffix in ("_0", "_1"))
@@ -99,7 +122,7 @@ def _several(loop, lanes, analyzer):
         annotations = {FULL_LANES: lanes}
         body = substitute(loop.body, {var: loop.min + start + inner})
         return _vectorize(For(inner, const(0, var.dtype), const(extent, var.dtype), "vectorized", body, None,
-                              annotations), analyzer)
+                              annotations), analyzer, forms)
 
     kind = "unrolled" if turns <= MOST_UNROLLED else "serial"
     main = For(outer, const(0, var.dtype), const(turns, var.dtype), kind, vectors(outer * lanes, lanes), None,
@@ -107,10 +130,10 @@ def _several(loop, lanes, analyzer):
     return seq(main, vectors(const(turns * lanes, var.dtype), rest)) if rest else main
 
 
-def _reduced(loop, analyzer):
+def _reduced(loop, analyzer, forms):
     """for l in lanes: x = x + v[l]  ->  x = x + reduce_add(v), or None where the loop is not like that. Several vectors
     are added up first, in pairs."""
-    store, lanes = loop.body, _lanes(loop) if isinstance(loop.extent, IntImm) else 0
+    store, lanes = loop.body, _lanes(loop, forms) if isinstance(loop.extent, IntImm) else 0
     if not lanes or not isinstance(store, BufferStore):
         return None
     kind, operands = operation_of(store.value)
@@ -122,7 +145,7 @@ def _reduced(loop, analyzer):
         return None
     parts = []
     for start in range(0, loop.extent.value, lanes):
-        widen = _Widen(loop.loop_var, loop.min + start, lanes, analyzer)
+        widen = _Widen(loop.loop_var, loop.min + start, lanes, analyzer, forms)
         try:
             parts.append(widen.value(term))
         except NotVectorizable:
@@ -138,7 +161,8 @@ class _Widen:
     """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
     memory (None: all)."""
 
-    def __init__(self, var, start, lanes, analyzer, count=None, square=None):
+    def __init__(self, var, start, lanes, analyzer, forms, count=None, square=None):
+        self.arithmetic = forms.arithmetic
         self.var, self.start, self.lanes, self.analyzer, self.count = var, start, lanes, analyzer, count
         self.square = square if square is not None and is_const_int(square.extent, lanes) else None
         # a neighbour of var that stays in range, to measure strides with
@@ -149,8 +173,10 @@ class _Widen:
         if not isinstance(stmt, BufferStore):
             raise NotVectorizable(f"the body holds a {type(stmt).__name__}")
         dtype, value = stmt.buffer.dtype, stmt.value
-        if dtype not in _ARITHMETIC:
-            made = is_lookup(value) or isinstance(value, Cast) and value.value.dtype in _ARITHMETIC
+        if dtype in NEAREST_HALVES and isinstance(value, Cast) and value.value.dtype == "float32":
+            value = value.value
+        elif dtype not in self.arithmetic:
+            made = is_lookup(value) or isinstance(value, Cast) and value.value.dtype in self.arithmetic
             if dtype not in NARROW or not made:
                 raise NotVectorizable(f"{dtype} has no vector type yet")
             value = value.value if isinstance(value, Cast) and value.value.dtype == "int32" else Cast(
@@ -159,8 +185,8 @@ class _Widen:
         if not isinstance(index, Ramp):
             raise NotVectorizable(f"every iteration writes the same element of {stmt.buffer.name}")
         value = self.vector(self.value(value))
-        return BufferStore(stmt.buffer, value if dtype in _ARITHMETIC else Cast(dtype.with_lanes(self.lanes), value),
-                           (index,))
+        value = value if dtype in self.arithmetic else Cast(dtype.with_lanes(self.lanes), value)
+        return BufferStore(stmt.buffer, value, (index,))
 
     def vector(self, e):
         return e if e.dtype.lanes > 1 else Broadcast(e, self.lanes)
@@ -191,17 +217,18 @@ class _Widen:
         """`e` as a vector where it varies, else as the scalar it is."""
         if isinstance(e, (FloatImm, IntImm)):
             return e
-        if isinstance(e, BufferLoad) and (e.buffer.dtype == "float32" or e.buffer.dtype == "int32" and self.varies(e)):
+        if isinstance(e, BufferLoad) and (e.buffer.dtype == "float32" or e.buffer.dtype in self.arithmetic
+                                          and self.varies(e)):
             return e.replace(indices=(self.index(e.indices[0], read=True),))
         if not self.varies(e):
             return e
-        if e.dtype not in _ARITHMETIC:
+        if e.dtype not in self.arithmetic:
             raise NotVectorizable(f"{e.dtype} values that vary have no vector type yet")
         if isinstance(e, Cast):
             return self.converted(e)
-        if isinstance(e, Call) and e.op == "tir.word":
+        if isinstance(e, Call) and e.op in WORDS_OF:
             return self.words(e)
-        if isinstance(e, _ARITHMETIC[str(e.dtype)]):
+        if isinstance(e, self.arithmetic[str(e.dtype)]):
             return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
@@ -219,7 +246,7 @@ class _Widen:
         dtype, x = e.dtype.with_lanes(self.lanes), e.value
         if x.dtype == e.dtype:
             return self.value(x)
-        if x.dtype in _ARITHMETIC:
+        if x.dtype in _ARITHMETIC and e.dtype in _ARITHMETIC:
             return Cast(dtype, self.value(x))
         if x.dtype in NARROW and isinstance(x, Cast):
             whole = self.vector(self.converted(x.replace(dtype=DataType("int32"))))
@@ -232,17 +259,22 @@ class _Widen:
             return found if e.dtype == "int32" else Cast(dtype, found)
         if x.dtype in NARROW and isinstance(x, BufferLoad):
             return Cast(dtype, x.replace(indices=(self.index(x.indices[0]),)))
+        if x.dtype in NEAREST_HALVES and e.dtype == "float32":
+            if isinstance(x, BufferLoad):
+                return Cast(dtype, x.replace(indices=(self.index(x.indices[0]),)))
+            if isinstance(x, Cast) and x.value.dtype == "float32":
+                return vector_intrinsic(NEAREST_HALVES[str(x.dtype)], self.vector(self.value(x.value)))
         raise NotVectorizable(f"{x.dtype} values that vary have no vector type yet")
 
     def words(self, e):
-        """A word of each lane, of bytes of which as many as there are lanes follow one another, and one another's."""
+        """A word of each lane, of numbers of which as many as there are lanes follow one another, and one another's."""
         first, *_ = loads = [
             x.replace(indices=(self.index(x.indices[0]),)) for x in e.args
-            if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in ("int8", "uint8")]
+            if isinstance(x, BufferLoad) and x.buffer is e.args[0].buffer and x.dtype in WORDS_OF[e.op]]
         apart = [self.analyzer.simplify(x.indices[0].base - first.indices[0].base) for x in loads
                  if isinstance(x.indices[0], Ramp) and is_const_int(x.indices[0].stride, 1) and self.count is None]
         if len(apart) < len(e.args) or not all(is_const_int(d, n * self.lanes) for n, d in enumerate(apart)):
-            raise NotVectorizable("words of bytes that do not follow one another have no vector form")
+            raise NotVectorizable("words of numbers that do not follow one another have no vector form")
         return Call(e.dtype.with_lanes(self.lanes), e.op, tuple(loads))
 
     def same_lanes(self, *values):
@@ -256,9 +288,9 @@ class _Widen:
             yes, no = self.same_lanes(self.value(yes), self.value(no))
             return Call(yes.dtype, "tir.if_then_else", (condition, yes, no))
         if not (isinstance(e, Select) and isinstance(condition, CompareExpr) and hasattr(condition, "b")
-                and condition.a.dtype == "float32"):
+                and condition.a.dtype in self.arithmetic and condition.a.dtype.is_float):
             raise NotVectorizable(f"the condition {condition} has no vector form")
-        if yes.dtype != "float32":
+        if yes.dtype != condition.a.dtype:
             raise NotVectorizable(f"a choice of {yes.dtype} lane by lane has no vector form")
         a, b, yes, no = (self.vector(self.value(x)) for x in (condition.a, condition.b, yes, no))
         return Select(type(condition)(a, b), yes, no)
@@ -271,15 +303,15 @@ def rewrite_vector_types(func):
     that the C compiler keeps it in registers. Requires vectors. Ensures such buffers have a vector dtype, but those
     that are too large for the stack.
     """
-    scan = _ScanVectorAccess()
+    scan = _ScanVectorAccess(_forms(func))
     scan.visit(func.body)
     lanes = {k: v for k, v in scan.lanes.items() if v > 1}
     return func.replace(body=_UseVectorTypes(lanes, scan).visit(func.body)) if lanes else func
 
 
 class _ScanVectorAccess(Mutator):
-    def __init__(self):
-        self.lanes, self.analyzer = {}, Analyzer()
+    def __init__(self, forms):
+        self.lanes, self.analyzer, self.arithmetic = {}, Analyzer(), forms.arithmetic
         self.read = {}  # id(buffer) -> how many lanes of a vector each load of it takes, None: all
 
     def visit_For(self, loop):
@@ -288,7 +320,7 @@ class _ScanVectorAccess(Mutator):
 
     def visit_DeclBuffer(self, decl):
         size = decl.buffer.shape[0]
-        if decl.buffer.scope == "local" and isinstance(size, IntImm) and decl.buffer.dtype in _ARITHMETIC and \
+        if decl.buffer.scope == "local" and isinstance(size, IntImm) and decl.buffer.dtype in self.arithmetic and \
                 size.value * decl.buffer.dtype.bytes <= STACK_BYTES:
             self.lanes.setdefault(id(decl.buffer), 0)  # 0: not accessed yet
         return self.generic_visit(decl)

@@ -1,8 +1,10 @@
 """Walking over statements alone, without the expressions in them: most passes that look for a kind of statement."""
 from __future__ import annotations
 
+from ..arith.canonical import reads_state
+from ..expr import IntImm, cast, substitute
 from ..node import Mutator
-from ..tir.stmt import Block, seq, statements
+from ..tir.stmt import Block, LetStmt, seq, statements
 
 
 def blocks(stmt):
@@ -20,9 +22,24 @@ def all_statements(stmt):
         yield from all_statements(inner)
 
 
+def turns(stmt, otherwise=1):
+    """About how often the innermost statements of a program run, where loops of symbolic extents turn `otherwise`
+    times."""
+    extent = getattr(stmt, "extent", None)
+    times = extent.value if isinstance(extent, IntImm) else otherwise if extent is not None else 1
+    return times * max(sum(turns(s, otherwise) for s in statements(stmt)), 1)
+
+
 def without(node, *keys):
     """A loop or block without annotations of some keys."""
     return node.replace(annotations={k: v for k, v in node.annotations.items() if k not in keys})
+
+
+def with_value(stmt, var, value):
+    """A statement in which a variable has a value: that stands in its place, but where a store may change what it
+    loads."""
+    value = cast(value, var.dtype)
+    return LetStmt(var, value, stmt) if reads_state(value) else substitute(stmt, {var: value})
 
 
 class StmtMutator(Mutator):

@@ -14,32 +14,39 @@ KEPT = {"astype", "bitcast", "reinterpret", "isinf", "copy"}  # these depend on 
 
 
 @on_main
-def widen_images(func):
+def widen_images(func, dtypes=SMALL):
     """Requires folded constants. Ensures that a function with convolutions over float16 or bfloat16 computes in
     float32, and keeps float32 between its operators, and as weights; what casts and outputs take is rounded. The
-    schedules of convolutions are for float32, and rounding after each operator costs accuracy and time.
+    schedules of convolutions are for float32, and rounding after each operator costs accuracy and time. dtypes: of
+    small floats that nothing else computes in.
     """
-    if not any(is_operator(b.value) and b.value.op in CONVOLUTIONS and _small(b.var.struct_info)
+    if not any(is_operator(b.value) and b.value.op in CONVOLUTIONS and _is_of(b.var.struct_info, dtypes)
                for b in func.bindings):
         return func
-    return _WidenImages().run(func)
+    return _WidenImages(dtypes).run(func)
 
 
-def _small(info):
-    return isinstance(info, TensorStructInfo) and info.dtype in SMALL
+def _is_of(info, dtypes):
+    return isinstance(info, TensorStructInfo) and info.dtype in dtypes
 
 
 class _WidenImages(GraphRewriter):
     """wide: {id of a small variable: (that variable, which keeps its id its own, the same in float32)}."""
 
+    def __init__(self, dtypes):
+        self.dtypes = dtypes
+
     def begin(self, func):
         self.wide, self.once = {}, MadeOnce()
 
+    def small(self, info):
+        return _is_of(info, self.dtypes)
+
     def call(self, binding, call):
         infos = [getattr(a, "struct_info", None) for a in call.args]
-        if not (is_operator(call) and isinstance(call.struct_info, TensorStructInfo) and any(map(_small, infos))):
+        if not (is_operator(call) and isinstance(call.struct_info, TensorStructInfo) and any(map(self.small, infos))):
             return call
-        if call.op == "astype" and id(call.args[0]) in self.wide and not _small(call.struct_info):
+        if call.op == "astype" and id(call.args[0]) in self.wide and not self.small(call.struct_info):
             source = self.wide[id(call.args[0])][1]
             return source if call.struct_info.dtype == "float32" else call_op("astype", source, **call.attrs)
         if call.op in KEPT:
@@ -48,7 +55,7 @@ class _WidenImages(GraphRewriter):
             new = call_op(call.op, *(self._widened(a) for a in call.args), **call.attrs)
         except InferError:  # it takes small floats alone
             return call
-        if not _small(call.struct_info):
+        if not self.small(call.struct_info):
             return new if new.struct_info.dtype == call.struct_info.dtype else call
         if new.struct_info.dtype != "float32":
             return call
@@ -58,7 +65,7 @@ class _WidenImages(GraphRewriter):
 
     def _widened(self, value):
         """An argument in float32 where it is small."""
-        if not _small(getattr(value, "struct_info", None)):
+        if not self.small(getattr(value, "struct_info", None)):
             return value
         if isinstance(value, Constant):
             return self.once(value, "float32", lambda c: Constant(np.asarray(c.data, np.float32), c.name))

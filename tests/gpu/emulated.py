@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -292,12 +293,19 @@ def run_library(library, calls, policy="up", **environment):
 
 def run_kernels(text, launches, arrays, policy="up", seen=False, **environment):
     """Launch kernels of a .cu text on numpy arrays; returns the arrays afterwards. Raises LaunchError."""
-    with tempfile.TemporaryDirectory() as work:
-        library = build_kernels(text, Path(work, "k.so"), seen)
-        found = run_library(library, [(launches, arrays, -1)], policy, **environment)[0]
-        if isinstance(found, str):
-            raise LaunchError(found)
-        return found
+    folder = _kernels_in(text, seen)
+    found = run_library(Path(folder.name, "k.so"), [(launches, arrays, -1)], policy, **environment)[0]
+    if isinstance(found, str):
+        raise LaunchError(found)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _kernels_in(text, seen):
+    """A temporary folder with k.so, the library of a .cu text, which several runs share."""
+    folder = tempfile.TemporaryDirectory()
+    build_kernels(text, Path(folder.name, "k.so"), seen)
+    return folder
 
 
 _CHILD = """

@@ -37,7 +37,7 @@ class Device:
 
 
 GPU = Device()
-DIMS = {"n": 5, "m": 11, "k": 6, "h": 7, "w": 6}
+DIMS = {"n": 5, "m": 11, "k": 6, "h": 5, "w": 6}
 
 
 def funcs(case):

@@ -80,15 +80,12 @@ def run(policy, *sizes, arrays=None, **options):
 
 CASES = {  # batch, heads, queries, keys, head size, and how
     "one tile": ((1, 1, 16, 64, 16), {"rows": 16}),
-    "no tile is full": ((2, 3, 19, 45, 48), {"rows": 32}),
+    "no tile is full, a factor below zero": ((2, 3, 19, 45, 48), {"rows": 32, "scale": -0.5}),
     "several blocks of keys": ((1, 2, 70, 150, 64), {}),
-    "wide heads": ((1, 1, 20, 70, 128), {"rows": 32}),
-    "bfloat16": ((1, 2, 33, 65, 32), {"dtype": "bfloat16"}),
+    "wide heads of bfloat16": ((1, 1, 20, 70, 128), {"rows": 32, "dtype": "bfloat16"}),
     "a mask": ((2, 2, 21, 40, 16), {"mask": (2, 1, 21, 40)}),
-    "a mask of keys": ((1, 2, 21, 67, 16), {"mask": (1, 1, 1, 67)}),
-    "heads share keys": ((1, 6, 7, 33, 32), {"groups": 2, "rows": 32}),
+    "heads share keys, a mask of keys": ((1, 6, 7, 67, 32), {"groups": 2, "rows": 32, "mask": (1, 1, 1, 67)}),
     "parts of projections": ((2, 2, 21, 21, 16), {"by_head": False, "offsets": (0, 32, 64)}),
-    "a factor below zero": ((1, 1, 9, 20, 16), {"rows": 16, "scale": -0.5}),
     "one query": ((1, 2, 1, 100, 64), {"rows": 16}),
 }
 

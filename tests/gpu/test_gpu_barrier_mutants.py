@@ -51,7 +51,7 @@ def test_barriers_of_schedules_by_hand_and_at_random(tmp_path):
     mutants = [(name, n) for name, launches in functions.items() for kernel, *_ in launches
                for n in emulated.barriers(text)[kernel]]
     assert len(mutants) > 60, len(mutants)
-    tried = [(name, -1) for name in functions] + chosen(mutants, 250)
+    tried = [(name, -1) for name in functions] + chosen(mutants, 120)
     calls = [(functions[name], {a: batch.arrays[a] for *_, args, _ in functions[name] for a in args
                                 if isinstance(a, str)}, n) for name, n in tried]
     library = emulated.build_kernels(text, tmp_path / "k.so", seen=True)
@@ -69,7 +69,7 @@ def test_barriers_of_networks(name, tmp_path):
     assert clean.returncode == 0, clean.stderr
     mutants = {n: kernel for _, text, first in emulated.kernels_of(tmp_path / "net")
                for kernel, numbers in emulated.barriers(text, first).items() for n in numbers}
-    missed = [mutants[n] for n in chosen(mutants, 25)
+    missed = [mutants[n] for n in chosen(mutants, 12)
               if "emulator: " not in emulated.run_program(program, EMU_DROP=n).stderr]
     text = "".join(text for _, text, _ in emulated.kernels_of(tmp_path / "net"))
     assert mutants and not unneeded(missed, text) and len(missed) <= 2

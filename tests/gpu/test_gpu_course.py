@@ -12,6 +12,13 @@ from ingot.tir.tensor_intrin.cuda import get_wmma_intrin_group
 POLICIES = ["up", "down late", "shuffled"]
 
 
+def by_policies(want, built, *arrays, policies=POLICIES):
+    """Whatever the order of threads, the last parameter becomes `want`."""
+    for policy in policies:
+        *_, found = emulated(built, *arrays, np.zeros(want.shape, np.float32), policy=policy)
+        np.testing.assert_array_equal(found, want, err_msg=policy)
+
+
 @T.prim_func
 def scaled_sum(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.Buffer((1000,), "float32")):
     for i in range(1000):
@@ -33,8 +40,7 @@ def test_each_thread_an_element():
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", POLICIES)
-def test_windows_share_what_threads_fetch_together(policy):
+def test_windows_share_what_threads_fetch_together():
     @T.prim_func
     def average(A: T.Buffer((260,), "float32"), B: T.Buffer((256,), "float32")):
         for i in range(256):
@@ -53,8 +59,7 @@ def test_windows_share_what_threads_fetch_together(policy):
     built = tvm.build(s.mod, target="cuda")
     assert "__shared__ __align__(16) float A_shared[68];" in built.imported_modules[0].get_source()
     a = ints(260)
-    _, b = emulated(built, a, np.zeros(256, np.float32), policy=policy)
-    np.testing.assert_array_equal(b, sum(a[n:n + 256] for n in range(5)) / 4)
+    by_policies(sum(a[n:n + 256] for n in range(5)) / 4, built, a)
 
 
 def blocked_product(shared, stages=None, scope="shared"):
@@ -86,41 +91,35 @@ def blocked_product(shared, stages=None, scope="shared"):
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_product_in_registers_and_shared_memory(shared, policy):
+def test_a_product_in_registers_and_shared_memory(shared):
     built = tvm.build(blocked_product(shared).mod, target="cuda")
     source = built.imported_modules[0].get_source()
     assert source.count("__syncthreads()") + source.count("__syncwarp()") == 2 * shared  # 16 threads are one warp
     a, b = ints((64, 32)), ints((32, 64), seed=1)
-    *_, c = emulated(built, a, b, np.zeros((64, 64), np.float32), policy=policy)
-    np.testing.assert_array_equal(c, a @ b)
+    by_policies(a @ b, built, a, b)
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", ["up", "up late", "down late"])
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
 @pytest.mark.parametrize("ahead", [1, 3])
-def test_a_product_that_fetches_ahead(ahead, scope, policy):
+def test_a_product_that_fetches_ahead(ahead, scope):
     stages = {"stage": [0, 0, ahead], "order": [0, 1, 2], "async_stages": [0]}
     built = tvm.build(blocked_product(True, stages, scope).mod, target="cuda")
     source = built.imported_modules[0].get_source()
     assert "ingot_cp_async16(" in source and f"ingot_cp_async_wait({ahead - 1});" in source
     a, b = ints((64, 32)), ints((32, 64), seed=1)
-    *_, c = emulated(built, a, b, np.zeros((64, 64), np.float32), policy=policy)
-    np.testing.assert_array_equal(c, a @ b)
+    by_policies(a @ b, built, a, b, policies=["up", "up late", "down late"])
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("trans", [False, True])
-def test_a_product_by_tensor_cores(trans, policy):
+def test_a_product_by_tensor_cores(trans):
     func = product(64, 32, 64, "float16", "float32", trans)
     group = get_wmma_intrin_group("shared", "global", "float16", "float32", trans)
     built = tvm.build(by_tensor_cores(func, group).mod, target="cuda")
     a, b = ints((64, 64), np.float16), ints((32, 64) if trans else (64, 32), np.float16, 1)
-    *_, c = emulated(built, a, b, np.zeros((64, 32), np.float32), policy=policy)
-    np.testing.assert_array_equal(c, a.astype(np.float32) @ (b.T if trans else b).astype(np.float32))
+    by_policies(a.astype(np.float32) @ (b.T if trans else b).astype(np.float32), built, a, b)
 
 
 def convolution(size=6, channels=8, batch=16, filters=16):
@@ -173,15 +172,13 @@ def convolution(size=6, channels=8, batch=16, filters=16):
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_convolution_with_virtual_threads(policy):
+def test_a_convolution_with_virtual_threads():
     s, args = convolution()
     built = tvm.build(s, args, "cuda", name="conv")
     x, w = ints((6, 6, 8, 16)), ints((3, 3, 8, 16), seed=1)
-    *_, y = emulated(built, x, w, np.zeros((6, 6, 16, 16), np.float32), policy=policy)
     padded = np.pad(x, ((1, 1), (1, 1), (0, 0), (0, 0)))
     want = sum(np.einsum("ijcn,cf->ijfn", padded[u:u + 6, v:v + 6], w[u, v]) for u in range(3) for v in range(3))
-    np.testing.assert_array_equal(y, want)
+    by_policies(want, built, x, w)
 
 
 def row_sums(rfactored):
@@ -208,16 +205,14 @@ def row_sums(rfactored):
 
 
 @needs_emulator
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("rfactored", [False, True])
-def test_sums_of_rows_of_any_length(rfactored, policy):
+def test_sums_of_rows_of_any_length(rfactored):
     s, args = row_sums(rfactored)
     built = tvm.build(s, args, "cuda", name="row_sums")
     assert ("ingot_shfl_down" in built.imported_modules[0].get_source()) is rfactored
     for shape in ((5, 19), (9, 3)):
         a = ints(shape)
-        _, b = emulated(built, a, np.zeros(shape[0], np.float32), policy=policy)
-        np.testing.assert_array_equal(b, a.sum(1))
+        by_policies(a.sum(1), built, a)
 
 
 @pytest.mark.parametrize("made", [

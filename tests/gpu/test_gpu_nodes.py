@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(emulated.MISSING is not None, reason=str(emulate
 LEDGER = Path(__file__).parents[1] / "onnx_backend" / "ledger.json"
 ALL = os.environ.get("INGOT_GPU_ALL") == "1"
 SEED = int(os.environ.get("INGOT_SEED", date.today().toordinal()))
-PER_CHUNK, SAMPLE = 24, 96
+PER_CHUNK, SAMPLE = 24, 48
 SECONDS = 120  # that a chunk's networks may run
 POLICY = os.environ.get("EMU_POLICY", ("up", "down", "shuffled late", "starving late")[SEED % 4])
 STATIC = ("extent", "dim3")  # functions that each network has for itself

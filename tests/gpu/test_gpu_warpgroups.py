@@ -1,5 +1,7 @@
 """Products of warpgroups (wgmma, sm_90a): exact under the emulator, which sees every access, and what nvcc makes of
 them."""
+from functools import lru_cache
+
 import re
 import subprocess
 
@@ -28,6 +30,7 @@ GPU = Target.get("cuda-sm_90a")
 LAYOUTS = (False, True)  # a by rows and b by columns: both along the terms
 
 
+@lru_cache(maxsize=2)
 def built(m, n, k, tile, dtype="float16", parts=1):
     sch = scheduled(product(m, n, k, dtype, LAYOUTS), tile, parts, "warpgroup_product", GPU)
     return tvm.build(sch.mod, GPU.name)

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...expr import And, Call, Not, Var, free_vars
 from ...node import collect
+from ...tir.renew import renew_defs
 from ...tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, SeqStmt, seq
-from ..copies import fresh_copy
 from ..walk import StmtMutator
 from .threads import is_bound
 
@@ -57,7 +57,7 @@ def _guarded(condition, stmt):
 
 
 def _fresh_loop(loop, body):
-    return fresh_copy(loop.replace(body=body), {})
+    return renew_defs(loop.replace(body=body))
 
 
 def _pushed(inner, wrap, own, outer, buffer, title):

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from ...arith import Analyzer
 from ...expr import Call, IntImm, Max, Range, Var, const, is_const_int
 from ...names import unique_name
-from ...node import collect
+from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.hints import ASYNC_STAGES, DOUBLE_BUFFER, LAG, ORDER, STAGES
 from ...tir.region import access_regions
+from ...tir.renew import renew_defs
 from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, IfThenElse, SeqStmt,
                          seq)
-from ..copies import Fresh
 from ..walk import StmtMutator, blocks, without
 from .barriers import ASYNC_SCOPE
 
@@ -108,7 +108,7 @@ class _Pipeline:
 
     def __init__(self, loop, func, is_async, names):
         self.loop, self.func, self.an = loop, func, Analyzer()
-        self.names, self.copied = names, set()  # names of blocks; ids of those that stand in a turn already
+        self.names, self.copied = names, set()  # names of blocks; those that stand in a turn already
         self.allocs, children = statements_in(loop.body)
         if len(children) < len(_numbers(loop.annotations.get(STAGES)) or ()):
             self.allocs, children = _statements_inside(self.allocs, children)
@@ -277,7 +277,7 @@ class _Pipeline:
         """A part for one iteration, counted from 0; maybe: which may be none of the loop's."""
         loop = self.loop
         value = iteration if is_const_int(loop.min, 0) else self.an.simplify(loop.min + iteration)
-        stmt = _Turn({loop.loop_var: value, **self.data}, self, iteration).visit(part.stmt)
+        stmt = _Turn({loop.loop_var: value, **self.data}, self, iteration).visit(renew_defs(part.stmt))
         if part.is_async:
             stmt = AttrStmt(const(0), ASYNC_SCOPE, const(1), stmt)
         if maybe:
@@ -290,12 +290,14 @@ def _wait(pending):
     return Evaluate(Call("void", WAIT, (const(pending),)))
 
 
-class _Turn(Fresh):
-    """A part for one iteration: what it defines is its own, and buffers are their versions of that iteration."""
+class _Turn(Mutator):
+    """A part for one iteration: variables take their values, and buffers are their versions of that iteration."""
 
     def __init__(self, values, pipeline, iteration):
-        super().__init__(values)
-        self.pipeline, self.iteration = pipeline, iteration
+        self.values, self.pipeline, self.iteration = values, pipeline, iteration
+
+    def visit_Var(self, v):
+        return self.values.get(v, v)
 
     def version(self, buffer):
         """(the buffer with versions, the one of this iteration); None where a buffer has one alone."""
@@ -304,20 +306,20 @@ class _Turn(Fresh):
 
     def visit_Block(self, block):
         names, copied = self.pipeline.names, self.pipeline.copied
-        name = unique_name(block.name_hint, names) if id(block) in copied else block.name_hint
-        copied.add(id(block))
-        return super().visit_Block(block).replace(name_hint=name)
+        name = unique_name(block.name_hint, names) if block.name_hint in copied else block.name_hint
+        copied.add(block.name_hint)
+        return self.generic_visit(block).replace(name_hint=name)
 
     def _access(self, n):
         found = self.version(n.buffer)
-        n = super()._access(n)
+        n = self.generic_visit(n)
         return n if found is None else n.replace(buffer=found[0], indices=(found[1], *n.indices))
 
     visit_BufferLoad = visit_BufferStore = _access
 
     def visit_BufferRegion(self, r):
         found = self.version(r.buffer)
-        r = super()._access(r)
+        r = self.generic_visit(r)
         if found is None:
             return r
         one = Range.from_min_extent(found[1], const(1, found[1].dtype))

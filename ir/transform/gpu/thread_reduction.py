@@ -90,7 +90,7 @@ class _Rewrite(StmtMutator):
         return not self.varying.isdisjoint(free_vars(e))
 
 
-def _driven(realize, kind):
+def driven(realize, kind):
     """The variables that the iterators of a type depend on."""
     return {v for iv, value in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == kind
             for v in free_vars(value)}
@@ -98,7 +98,7 @@ def _driven(realize, kind):
 
 def _on_threads(realize, loops):
     """Whether loops bound to threads drive the reduction of a block."""
-    reduced = _driven(realize, "reduce") if realize.block.init is not None else ()
+    reduced = driven(realize, "reduce") if realize.block.init is not None else ()
     return any(is_bound(loop, "threadIdx") and loop.loop_var in reduced for loop in loops)
 
 
@@ -107,7 +107,7 @@ class _Reduction:
 
     def __init__(self, rewrite, realize, chain):
         self.rewrite, self.realize, self.block = rewrite, realize, realize.block
-        self.reduced = _driven(realize, "reduce")
+        self.reduced = driven(realize, "reduce")
         first = next((n for n, x in enumerate(chain) if not is_bound(x) and x.loop_var in self.reduced), len(chain))
         self.inner = [x for x in chain[first:] if not is_bound(x)]
         self.outer = [x for x in chain if x not in self.inner]
@@ -129,7 +129,7 @@ class _Reduction:
         self.memory = []
 
     def _check(self):
-        both = self.reduced & _driven(self.realize, "spatial")
+        both = self.reduced & driven(self.realize, "spatial")
         if both:
             self._refuse(f"loop {next(iter(both)).name} runs spatial and reduce iterators of it; split the loop")
         for loop in (*self.inner, *self.bound.values()):

@@ -2,7 +2,8 @@
 changes."""
 from __future__ import annotations
 
-from ...expr import Call, IntImm, Var, const, free_vars, substitute
+from ...arith import Analyzer
+from ...expr import Call, IntImm, Ramp, Var, const, free_vars, substitute
 from ...node import Mutator, collect
 from ...tir.stmt import (
     BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, for_, seq)
@@ -12,31 +13,36 @@ from .threads import is_bound
 MOST_COPIES = 16  # iterations that are unrolled
 
 
-def inject_virtual_thread(func):
+def inject_virtual_thread(func, flat=False):
     """Requires no blocks and shaped buffers. Ensures that no loop is bound to "vthread": its iterations, of which none
     uses what another one wrote, run one after the other around each statement that depends on them. Other statements
     run once for all. Buffers that are declared inside and differ between iterations get a dimension. A loop without a
     constant extent becomes a serial one where it is.
+
+    flat: buffers of one dimension keep that, for the iterations one after another, and few iterations are written out.
     """
-    return func.replace(body=_Inject().visit(func.body))
+    return func.replace(body=_Inject(flat).visit(func.body))
 
 
 class _Inject(StmtMutator):
+    def __init__(self, flat):
+        self.flat = flat
+
     def visit_For(self, loop):
         loop = loop.replace(body=self.visit(loop.body))
         if not is_bound(loop, "vthread"):
             return loop
         if not isinstance(loop.extent, IntImm):
             return loop.replace(kind="serial", thread_binding=None)
-        differing = _Differing(loop)
+        differing = _Differing(loop, self.flat)
         return _Sink(loop, differing).visit(differing.expanded(loop.body))
 
 
 class _Differing:
     """What differs between the iterations of a loop: variables, and buffers declared inside."""
 
-    def __init__(self, loop):
-        self.loop, self.variables = loop, {loop.loop_var}
+    def __init__(self, loop, flat):
+        self.loop, self.flat, self.variables = loop, flat, {loop.loop_var}
         self.inside = {d.buffer for d in collect(loop.body, DeclBuffer)}
         self.buffers, size = set(), -1
         while size != len(self.variables) + len(self.buffers):
@@ -82,8 +88,15 @@ class _Differing:
         return _Expand(new, self.loop.loop_var - self.loop.min).visit(stmt)
 
     def _expanded(self, b):
+        if self.flat and _is_flat(b):
+            return b.replace(shape=(b.shape[0] * const(self.loop.extent.value, b.shape[0].dtype),))
         strides = (b.strides[0] * b.shape[0], *b.strides) if b.strides else ()
         return b.replace(shape=(const(self.loop.extent.value, b.shape[0].dtype), *b.shape), strides=strides)
+
+
+def _is_flat(buffer):
+    """Whether a buffer has one dimension, whose elements lie side by side."""
+    return len(buffer.shape) == 1 and not buffer.strides
 
 
 class _Expand(Mutator):
@@ -97,9 +110,19 @@ class _Expand(Mutator):
         node = self.generic_visit(node)
         if node.buffer not in self.new:
             return node
-        return node.replace(buffer=self.new[node.buffer], indices=(self.index, *node.indices))
+        new, old = self.new[node.buffer], node.buffer
+        if len(new.shape) > len(old.shape):
+            return node.replace(buffer=new, indices=(self.index, *node.indices))
+        index, ahead = node.indices[0], self.index * old.shape[0]
+        if isinstance(index, Ramp):
+            return node.replace(buffer=new, indices=(index.replace(base=_sum(ahead, index.base)),))
+        return node.replace(buffer=new, indices=(_sum(ahead, index),))
 
     visit_BufferLoad = visit_BufferStore = _access
+
+
+def _sum(a, b):
+    return Analyzer().simplify(a + b)
 
 
 class _Sink(StmtMutator):
@@ -116,6 +139,9 @@ class _Sink(StmtMutator):
         """The loop around a statement, with a variable of its own."""
         if not self._depends(stmt):
             return stmt
+        if self.differing.flat and self.loop.extent.value <= MOST_COPIES:
+            first = self.loop.min
+            return seq(*(substitute(stmt, {self.loop.loop_var: first + n}) for n in range(self.loop.extent.value)))
         v, count = Var(self.loop.loop_var.name, self.loop.loop_var.dtype), self.loop.extent.value
         kind = "unrolled" if count <= MOST_COPIES else "serial"
         return for_(v, count, substitute(stmt, {self.loop.loop_var: v}), kind, self.loop.min, self.loop.annotations)

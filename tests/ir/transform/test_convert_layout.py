@@ -170,7 +170,7 @@ def test_a_depthwise_convolution_of_several_outputs_a_channel():
     assert ops(mod)[1:3] == ["nn.conv2d", "nn.conv2d_gathered"]
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("lanes", [4, 16])
 def test_a_shuffled_network_of_groups_stays_blocked(lanes):
     """As ShuffleNet: grouped, shuffled, depthwise, grouped, added to its input; then one that halves the image."""
     def unit(x, outputs, seed, strides=(1, 1)):
@@ -178,7 +178,7 @@ def test_a_shuffled_network_of_groups_stays_blocked(lanes):
         y = conv(g, y, 52, groups=52, strides=strides, padding=(1, 1, 1, 1), seed=seed + 1)
         return conv(g, y, outputs, kernel=1, groups=4, seed=seed + 2)
 
-    g = Graph(param("x", 1, 3, 12, 14))
+    g = Graph(param("x", 1, 3, 6, 8))
     x = conv(g, g.params[0], 52, padding=(1, 1, 1, 1))
     for n in range(2):
         x = g.op("nn.relu", g.op("add", unit(x, 52, 3 * n), x))

@@ -60,8 +60,8 @@ def test_pipelines_hold_at_every_level(level):
 
 def test_networks_have_passes_of_their_own():
     own = {p.name for p in pipeline_for("c", Network(100))} - {p.name for p in pipeline_for("c")}
-    assert own == {"FindOverwrites", "LaneIndexedDot", "DotRows", "MatrixDots", "RoundToBytes", "SplitSums",
-                   "LiftScratch", "OutlineTiles", "NameStrides"}
+    assert own == {"FindOverwrites", "LaneIndexedDot", "DotBytes", "DotRows", "MatrixDots", "RoundToBytes", "SplitSums",
+                   "LiftScratch", "ByteColumns", "BeginSums", "OutlineTiles", "NameStrides"}
     with pytest.raises(ValueError, match="no pipeline for targets of kind 'riscv'; known: c"):
         pipeline_for("riscv")
 

@@ -191,7 +191,8 @@ def test_groups_use_dimensions_that_their_arguments_do_not_tell():
                 R.output(out)
             return out
 
-    mod = rt.FuseOpsByPattern([("my.rows", is_op("relax.broadcast_to")(wildcard(), varg_default_wildcard=True))])(Spread)
+    mod = rt.FuseOpsByPattern([
+        ("my.rows", is_op("relax.broadcast_to")(wildcard(), varg_default_wildcard=True))])(Spread)
     assert calls(mod["main"]) == ["fused_relax_broadcast_to", "exp"]
     verify(mod)
     x = np.arange(3, dtype="float32")

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from graph_check import Graph, check, const, data, ops, param, weights
 
+from ingot.ir.dtype import DataType
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
+from ingot.ir.relax import Constant
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.target import Target
@@ -218,3 +220,15 @@ def test_double_precision_is_not_packed():
 def test_packing_pads_with_zeros():
     packed = pack_array(np.arange(1, 7, dtype=np.float32).reshape(3, 2), 2)
     assert packed.tolist() == [[[1, 3], [2, 4]], [[5, 0], [6, 0]]]
+
+
+@pytest.mark.parametrize("dtype, target", [("float32", "x86-64-v3"), ("float16", "aarch64-fp16"),
+                                           ("int8", "cortex-m4f"),
+                                           ("bfloat16", "aarch64-bf16"), ("int16", "cortex-m4f")])
+@pytest.mark.parametrize("rows, terms, columns", [(0, 3, 5), (2, 0, 3), (2, 3, 0)])
+def test_products_of_nothing_stay(dtype, target, rows, terms, columns):
+    g, own = Graph(param("x", rows, terms, dtype=dtype)), DataType("int8" if dtype == "int16" else dtype)
+    y = g.op("matmul", g.params[0], Constant(np.ones((terms, columns), own.numpy), "w"),
+             out_dtype="int32" if own.is_int else "float32")
+    mod = g.module(y)
+    assert structural_equal(pack_weights(mod, Target.get(target)), mod)

@@ -4,6 +4,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from graph_check import PASSES, Graph, check, const, data, execute, ops, param
+from value_target import value_target
 
 import ingot
 from ingot.codegen.program import build_program
@@ -38,7 +39,7 @@ def poisoned(library, *inputs):
 def compiled(mod, *inputs, **options):
     """Check compiled results in a poisoned arena against the reference; returns the calls' kernels."""
     expected = execute(mod, *inputs)
-    with ingot.compile(mod, **options) as library:
+    with ingot.compile(mod, **{"target": value_target(), **options}) as library:
         for outputs in poisoned(library, *inputs):
             for found, value in zip(outputs, expected, strict=True):
                 np.testing.assert_allclose(found, value, rtol=0, atol=1e-5 * max(np.abs(value).max(initial=0), 1))
@@ -224,7 +225,7 @@ def test_borders_in_blocked_layout(kernel, groups, strides):
              groups=groups, kernel_layout=f"OIHW{c}o" if groups > 1 else f"OIHW{c}i{c}o", **layout)
     d = g.op("nn.conv2d", a, const(*blocks, seed=2), kernel_layout=f"OIHW{c}i{c}o", **layout)
     mod = g.module(g.op("nn.relu", b), g.op("nn.relu", d))
-    assert "pad" not in compiled(mod, data(1, 32 // c, 9, 10, c))
+    assert "pad" not in compiled(mod, data(1, 32 // c, 9, 10, c), target="host")
 
 
 @pytest.mark.parametrize("width", [(1, 0), (0, 2, 1, 1), (1, 1, 0, 0, 2, 0), (1, 2, 1, 1, 0, 3)])
@@ -387,7 +388,7 @@ def test_maps_read_and_write_rows_that_lie_apart():
     mod, inputs = _turned(5, 64)
     found = joined(mod, *inputs)
     assert JOIN in found and found.count(PART) == 2 and not {"concat", "split"} & set(found)
-    assert len(compiled(mod, *inputs, threads="none")) == 2
+    assert len(compiled(mod, *inputs, target="host", threads="none")) == 2
 
 
 def test_short_rows_are_copied():

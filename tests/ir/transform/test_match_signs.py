@@ -9,8 +9,8 @@ from ingot.ir.transform.match_signs import match_signs
 from ingot.ir.transform.qnn_canonicalize import qnn_canonicalize
 
 RNG = np.random.default_rng(4)
-VNNI, SDOT, USDOT, PRODUCTS, NEITHER = map(Target.get, (
-    "x86-64-v4-vnni", "aarch64-dotprod", "aarch64-i8mm", "aarch64-cortex-a72", "x86-64-v3"))
+VNNI, SDOT, USDOT, PRODUCTS, HELIUM, NEITHER = map(Target.get, (
+    "x86-64-v4-vnni", "aarch64-dotprod", "aarch64-i8mm", "aarch64-cortex-a72", "cortex-m55", "x86-64-v3"))
 
 
 def integers(dtype, *shape):
@@ -48,7 +48,7 @@ def convolution(g, x, zero, w):
 
 @pytest.mark.parametrize("target, dtype, expected", [
     (VNNI, "int8", "uint8"), (VNNI, "uint8", "uint8"), (SDOT, "uint8", "int8"), (SDOT, "int8", "int8"),
-    (PRODUCTS, "uint8", "int8"), (PRODUCTS, "int8", "int8"), (USDOT, "uint8", "uint8"),
+    (PRODUCTS, "uint8", "int8"), (PRODUCTS, "int8", "int8"), (HELIUM, "uint8", "int8"), (USDOT, "uint8", "uint8"),
     (USDOT, "int8", "int8"), (NEITHER, "int8", "int8"), (NEITHER, "uint8", "uint8")])
 def test_inputs(target, dtype, expected):
     x, zero = integers(dtype, 1, 4, 6, 5), np.array(100, dtype)

@@ -14,8 +14,9 @@ from ingot.ir.transform.matrix_dots import matrix_dots
 DOT = "dot_u8s8"
 
 
-def tile(rows, words, vectors=3, by_word=True, again=False):
-    """A tile of sums in a loop over terms. by_word: whether a vector has the words of a row, or a word of four rows."""
+def tile(rows, words, vectors=3, by_word=True, again=False, pairs=False):
+    """A tile of sums in a loop over terms. by_word: whether a vector has the words of a row, or a word of four rows;
+    pairs: whether the words of columns lie in pairs."""
     x, w = tir.decl_buffer((1 << 12,), "uint8", "x"), tir.decl_buffer((1 << 12,), "int32", "w")
     sums = tir.decl_buffer((64,), "int32x4", "sums", "local")
     t, k, r, v = (Var(name, "int32") for name in "tkrv")
@@ -26,7 +27,8 @@ def tile(rows, words, vectors=3, by_word=True, again=False):
         at, lane = t * 256 + k * 128 + start * 4, r % 4
     vector = Call("int32x4", "tir.load_bytes", (BufferLoad(x, (at,)),))
     place = (r * vectors + v,)
-    columns = BufferLoad(w, (Ramp(t * 200 + k * 40 + v * 4, const(1), 4),))
+    first = t * 200 + k // 2 * 80 + v * 8 + k % 2 if pairs else t * 200 + k * 40 + v * 4
+    columns = BufferLoad(w, (Ramp(first, const(1 + pairs), 4),))
     dot = Call("int32x4", f"tir.{DOT}_lane", (vector, lane, columns, BufferLoad(sums, place)))
     store = body = BufferStore(sums, dot, place)
     for var, extent in ((v, vectors), (r, rows), (k, words)):
@@ -55,7 +57,7 @@ def evaluated(func, seed=0):
             index = e.indices[0]
             if isinstance(index, Ramp):
                 first = number(index.base, env)
-                return store[first:first + 4]
+                return store[first:first + 4 * number(index.stride, env):number(index.stride, env)]
             return store[number(index, env)].copy()
         name = e.op.removeprefix("tir.")
         if name == "load_bytes":
@@ -91,6 +93,17 @@ def test_the_same_sums(by_word, rows, words):
     expected = evaluated(func)
     assert len(np.unique(expected)) > 4 * rows
     np.testing.assert_array_equal(evaluated(made), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 5])
+def test_words_in_pairs_are_loaded_as_they_lie(rows):
+    """Neither zipped, nor loaded apart."""
+    func = tile(rows, 4, pairs=True)
+    made = matrix_dots(func, dots=(DOT,))
+    used = {c.op for c in collect(made.body, Call)}
+    assert ("tir.unzip_words" in used) == (rows % 2 == 1) and "tir.zip_words" not in used
+    assert all(isinstance(x.stride, int) or x.stride.value == 1 for x in collect(made.body, Ramp))
+    np.testing.assert_array_equal(evaluated(made), evaluated(func))
 
 
 @pytest.mark.parametrize("func, dots", [

@@ -9,11 +9,12 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.stmt import AttrStmt, Block, BlockRealize, DeclBuffer, MatchBufferRegion
+from ingot.ir.transform.pass_table import TIR
 from ingot.script import from_source
-from ingot.tir import transform as T
 
-STEPS = (T.LowerInitBlock, T.RemoveNoOp, T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque,
-         T.CompactBufferAllocation, T.LowerMatchBuffer, T.LowerOpaqueBlock)
+STEPS = [TIR[name] for name in (
+    "LowerInitBlock", "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque",
+    "CompactBufferAllocation", "LowerMatchBuffer", "LowerOpaqueBlock")]
 
 
 def after(func, count):
@@ -123,8 +124,9 @@ def test_annotations_of_blocks_become_attributes():
 
 
 @pytest.mark.parametrize("make, message", [
-    (T.ConvertBlocksToOpaque, "block matmul has an init; run LowerInitBlock first"),
-    (T.LowerOpaqueBlock, "block matmul has iteration variables .*; run ConvertBlocksToOpaque and LowerMatchBuffer"),
+    (TIR["ConvertBlocksToOpaque"], "block matmul has an init; run LowerInitBlock first"),
+    (TIR["LowerOpaqueBlock"],
+     "block matmul has iteration variables .*; run ConvertBlocksToOpaque and LowerMatchBuffer"),
 ])
 def test_passes_say_what_they_need(make, message):
     with pytest.raises(ValueError, match=message):
@@ -152,7 +154,7 @@ def test_what_has_an_effect_stays():
         tir.IfThenElse(x[0] < 1.0, tir.Evaluate(const(0))), tir.LetStmt(Var("z"), const(1), tir.Evaluate(const(0))),
         tir.BufferStore(x, const(0.0), (const(1),))))
     func = tir.prim_func([x], body)
-    new = T.RemoveNoOp()(IRModule({"main": func.replace(body=func.root.body)}))["main"].body
+    new = TIR["RemoveNoOp"]()(IRModule({"main": func.replace(body=func.root.body)}))["main"].body
     assert isinstance(new, DeclBuffer) and len(new.body.seq) == 2 and new.body.seq[0].value is call
 
 

@@ -627,7 +627,7 @@ def test_normalize_binds_what_is_computed_inside():
     done = T.Normalize()(mod)
     assert relax.analysis.well_formed(done)
     assert structural_equal(done, module('''
-@R.function
+@R.function(private=True)
 def main(cond: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
     if cond:
         gv = R.nn.relu(x)

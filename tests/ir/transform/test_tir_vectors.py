@@ -421,3 +421,14 @@ def test_a_temporary_around_a_parallel_loop_is_the_threads_in_common():
     func = lift_workspace(lowered(tir.DeclBuffer(t, loop("p", 4, lambda i: BufferStore(t, X[i], (i,)), "parallel")),
                                   [X, Y]))
     assert func.attrs["num_workspace"] == 1 and func.body.kind == "parallel"
+
+
+@pytest.mark.parametrize("op, parts, whole", [("word", 4, "int8"), ("pair", 2, "int16")])
+def test_words_are_loaded_where_numbers_have_their_bits(op, parts, whole):
+    """Of wider numbers a word has the lowest bits, which do not follow one another."""
+    for dtype in ("int8", "int16", "int32"):
+        x, y = tir.decl_buffer((8,), dtype, "x"), tir.decl_buffer((1,), "int32", "y")
+        value = Call("int32", f"tir.{op}", tuple(BufferLoad(x, (const(n),)) for n in range(parts)))
+        func = tir.prim_func([x, y], BufferStore(y, value, (const(0),)))
+        call, = collect(lower_intrin(func.replace(body=func.root.body)).body, Call)
+        assert call.op == (f"tir.load_{op}" if dtype == whole else f"tir.{op}")

@@ -1,0 +1,111 @@
+"""Passes that scripts call by their field names, and that no pipeline here needs: rows as in ../pass_table.py. CLASSIC
+are over PrimFuncs, GRAPHS over graph functions; some have the name of a pipeline's, which asks for more and does more.
+"""
+from __future__ import annotations
+
+from ..assumptions import remove_store_undef
+from ..compact_buffers import compact_buffers
+from ..gpu.bindings import on_loops
+from ..gpu.virtual_threads import inject_virtual_thread
+from ..lower_blocks import lower_match_buffer
+from ..pass_table import arguments, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
+from ..place_buffers import place_buffers
+from .allocate_workspace import allocate_workspace
+from .common_subexpr import common_subexpr_elim
+from .convert_layout import convert_layout_of_blocks
+from .contexts import combine_context_call, lower_device_storage_access_info
+from .decompose import decompose_for_inference, decompose_for_training
+from .device import annotate_device_regions, lower_device_kernel_launch, split_host_device
+from .double_buffer import inject_double_buffer
+from .flat import flatten_buffer
+from .fold_constant import fold_constant
+from .fuse_ops import fuse_ops
+from .functions import annotate_entry_func, apply, bind_target, keep_if
+from .hoist import HoistedConditionals, HoistedLetBindings, hoist_expression, hoist_if_then_else
+from .index_dtype import force_narrow_index_to_int32
+from .inline import inline_private_functions
+from .legalize_ops import legalize_ops
+from .layout_rewrite import remove_weight_layout_rewrite_block
+from .inplace_calls import dataflow_use_inplace_calls
+from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
+from .lift_threads import lift_thread_binding
+from .param_infos import update_param_struct_info
+from .reduce_branching import reduce_branching_through_overcompute
+from .runtime_builtins import lower_runtime_builtin
+from .shape_lower import lower_shapes
+from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
+from .ssa import convert_ssa
+from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
+from .thread_reduction import lower_cross_thread_reduction
+from .threads import lower_opaque_block, unify_threads
+from .small_floats import bf16_compute_legalize, bf16_storage_legalize
+from .vectorize import vectorize_loop
+
+CLASSIC = rows(
+    ("Apply", tir_row, apply),
+    ("Filter", tir_row, keep_if),
+    ("BindTarget", tir_row, bind_target),
+    ("BF16ComputeLegalize", tir_row, bf16_compute_legalize),
+    ("BF16StorageLegalize", tir_row, bf16_storage_legalize),
+    ("AnnotateEntryFunc", module_row, annotate_entry_func),
+    ("AnnotateDeviceRegions", tir_row, annotate_device_regions),
+    ("SplitHostDevice", module_row, split_host_device),
+    ("LowerDeviceKernelLaunch", module_row, lower_device_kernel_launch),
+    ("LowerCrossThreadReduction", tir_row, lower_cross_thread_reduction, "blocks"),
+    ("InlinePrivateFunctions", module_row, inline_private_functions),
+    ("CompactBufferAllocation", tir_row, compact_buffers, "opaque blocks", "", 0, None, {"in_registers": False}),
+    ("CommonSubexprElimTIR", tir_row, common_subexpr_elim, "", "", 0, {"tir.disable_cse_tir": (
+        flag, lambda value: {"enable_cse_tir": not value})}),
+    ("CombineContextCall", tir_row, combine_context_call),
+    ("ConvertForLoopsToSerial", tir_row, convert_for_loops_to_serial),
+    ("ConvertSSA", module_row, convert_ssa),
+    ("DecorateDeviceScope", tir_row, decorate_device_scope),
+    ("ForceNarrowIndexToInt32", tir_row, force_narrow_index_to_int32),
+    ("HoistExpression", tir_row, hoist_expression, "", "", 0, {"tir.HoistExpression": arguments(
+        "hoisted_conditionals", "hoisted_let_bindings")}),
+    ("HoistIfThenElse", tir_row, hoist_if_then_else, "", "", 0, {"tir.HoistIfThenElse": arguments(
+        "support_block_scope_hosting")}),
+    ("FlattenBuffer", tir_row, flatten_buffer, "no blocks"),
+    ("InjectDoubleBuffer", tir_row, inject_double_buffer, "", "", 0, {
+        "tir.InjectDoubleBuffer": arguments("split_loop")}),
+    ("InjectVirtualThread", tir_row, on_loops(inject_virtual_thread), "no blocks", "", 0, None, {"flat": True}),
+    ("InstrumentProfileIntrinsics", module_row, instrument_profile_intrinsics, "", "", 0, {
+        "tir.instrument_lwp": (flag, lambda value: {}), **{
+            f"tir.{name}": setting(name, kind) for name, kind in LWP_SETTINGS.items()}}),
+    ("LiftThreadBinding", tir_row, lift_thread_binding),
+    ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
+    ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
+    ("UnifyThreadBinding", tir_row, unify_threads),
+    ("ReduceBranchingThroughOvercompute", tir_row, reduce_branching_through_overcompute, "", "", 0, {
+        "tir.ReduceBranchingThroughOvercompute": arguments("use_dataflow_analysis")}),
+    ("PlanAndUpdateBufferAllocationLocation", tir_row, place_buffers, "blocks, no views", "", 0, None, {
+        "precise": True}),
+    ("RemoveStoreUndef", tir_row, remove_store_undef),
+    ("RemoveWeightLayoutRewriteBlock", tir_row, remove_weight_layout_rewrite_block),
+    ("RewriteUnsafeSelect", tir_row, rewrite_unsafe_select),
+    ("SkipAssert", tir_row, skip_assert),
+    ("VectorizeLoop", tir_row, vectorize_loop, "", "no vectorized loops", 0, {"tir.disable_vectorize": (
+        flag, lambda value: {"enable_vectorize": not value}), "tir.enable_buffer_level_predication": (
+        flag, lambda value: {"predicate": value})}),
+)
+
+GRAPHS = rows(
+    ("ConvertLayout", module_row, convert_layout_of_blocks),
+    ("LegalizeOps", scripted_row, legalize_ops, "", "", 0, {"relax.transform.apply_legalize_ops": (
+        flag, lambda value: {} if value else None)}),
+    ("FoldConstant", module_row, fold_constant),
+    ("FuseOps", module_row, fuse_ops),
+    ("DecomposeOpsForInference", module_row, decompose_for_inference),
+    ("DecomposeOpsForTraining", module_row, decompose_for_training),
+    ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
+    ("AllocateWorkspace", module_row, allocate_workspace),
+    ("DataflowUseInplaceCalls", module_row, dataflow_use_inplace_calls),
+    ("VMShapeLower", module_row, lower_shapes),
+    *((name, functions_row, lower_runtime_builtin) for name in ("LowerRuntimeBuiltin", "VMBuiltinLower")),
+    ("LazyGetInput", functions_row, lazy_get_input),
+    ("LazySetOutput", functions_row, lazy_set_output),
+    ("LazyTransformParams", module_row, lazy_transform_params),
+)
+
+__all__ = ["CLASSIC", "GRAPHS", "HoistedConditionals", "HoistedLetBindings"]

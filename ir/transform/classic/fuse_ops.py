@@ -1,0 +1,53 @@
+"""FuseOps of scripts: calls of PrimFuncs that are one kernel become a function, by the attributes "op_pattern"."""
+from __future__ import annotations
+
+from ...relax.expr import DataflowVar, MatchCast, RelaxCall, RelaxTuple, TupleGetItem
+from ...tir.function import PrimFunc
+from ..annotate_op_pattern import OpPatternKind as Kind
+from ..graph import leaves
+from ..outline_groups import Group, may_be_partitioned, outline_groups
+from .partition import GraphNode, partition
+
+_CALLS = ("call_tir", "call_tir_inplace")
+
+
+def fuse_ops(mod, fuse_opt_level=-1):
+    """A module in which calls of PrimFuncs that AnnotateTIROpPattern has marked are grouped, in each dataflow block:
+    each group is a private function with the attribute Primitive, fused_add_exp, whose constants are arguments, for
+    FuseTIR. Other calls stay between groups. fuse_opt_level: 0 groups nothing."""
+    if fuse_opt_level == 0:
+        return mod
+    return outline_groups(mod, lambda bindings: _groups(mod, bindings), False, may_be_partitioned(mod))
+
+
+def _groups(mod, bindings):
+    """The Groups of two bindings or more of a dataflow block."""
+    nodes = [GraphNode(n, _pattern(mod, b)) for n, b in enumerate(bindings)]
+    at = {id(b.var): node for node, b in zip(nodes, bindings)}
+    for node, b in zip(nodes, bindings):
+        node.extern = not isinstance(b.var, DataflowVar)
+        kind = Kind.INJECTIVE if isinstance(b.value, (RelaxTuple, TupleGetItem)) else node.pattern
+        for v in leaves(b.value):
+            if id(v) in at:
+                at[id(v)].outputs.append((node, kind))
+    members = {}
+    for n, group in enumerate(partition(nodes)):
+        members.setdefault(id(group.root()), []).append(n)
+    return [Group(tuple(m), {"Primitive": 1}) for m in members.values() if len(m) > 1]
+
+
+def _pattern(mod, binding):
+    """How the elements that a binding makes lie to those that it reads."""
+    value = binding.value
+    if isinstance(binding, MatchCast):
+        return Kind.OPAQUE
+    if isinstance(value, RelaxTuple):
+        return Kind.TUPLE
+    if isinstance(value, TupleGetItem):
+        return Kind.INJECTIVE
+    func = mod.functions.get(value.attrs["gv"].name) if isinstance(value, RelaxCall) and value.op in _CALLS else None
+    known = func.attrs.get("op_pattern") if isinstance(func, PrimFunc) else None
+    return Kind.OPAQUE if known is None else Kind(int(known))
+
+
+__all__ = ["fuse_ops"]

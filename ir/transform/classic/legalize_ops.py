@@ -1,0 +1,127 @@
+"""LegalizeOps: operators become calls of the PrimFuncs that topi describes, as scripts compare and schedule them.
+
+The pipelines have a pass of the same name (lower_ops.py), whose kernels their schedule rules know.
+"""
+from __future__ import annotations
+
+import logging
+
+from ...node import Mutator, collect
+from ...op import OPS, REQUIRED, Op, register_op_attr
+from ...relax.block_builder import BlockBuilder
+from ...relax.control import is_control
+from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
+                           ShapeStructInfo, TensorStructInfo, TupleStructInfo)
+from .legalize_rows import LEGALIZE
+
+_ANY_SHAPES = ("dynamic",)  # in names of operators whose results' shapes a run tells
+
+
+def legalize_ops(mod, customize_legalize_map=None, enable_warning=False):
+    """A module whose graph functions call PrimFuncs in place of operators, by R.call_tir. An operator is left alone
+    where a shape is not known, or where there is no way for it, which enable_warning logs.
+
+    customize_legalize_map: {"relax.add": f(builder, call)}, which gives an expression of other operators, or
+    builder.call_te(...); for others LEGALIZE tells.
+    """
+    legalize = _Legalize(mod, {**LEGALIZE, **{Op.get(k): f for k, f in (customize_legalize_map or {}).items()}},
+                         enable_warning)
+    for name, func in mod.functions.items():
+        if isinstance(func, Function):
+            legalize.function(name, func)
+    return legalize.builder.get()
+
+
+def register_legalize(op_name, legal_func=None):
+    """Let LegalizeOps call legal_func(builder, call) for an operator; without it, a decorator of one."""
+    return register_op_attr(op_name, "FLegalize", legal_func)
+
+
+class _Legalize(Mutator):
+    def __init__(self, mod, table, warns):
+        self.table, self.warns = table, warns
+        self.builder, self.vars = BlockBuilder(mod), {}
+
+    def function(self, name, func):
+        builder = self.builder
+        builder._names.clear()
+        for v in (*collect(func.body, (RelaxVar, DataflowVar)), *func.params):
+            builder._names.add(v.name)
+        builder.current_func = None
+        builder.update_func(name, func.replace(body=self.visit(func.body)))
+
+    # ------------------------------------------------------------ blocks and bindings
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def _variable(self, var):
+        return self.vars.get(var, var)
+
+    visit_RelaxVar = visit_DataflowVar = _variable
+
+    def visit_SeqExpr(self, seq):
+        blocks = tuple(map(self._block, seq.blocks))
+        return SeqExpr(blocks, self.visit(seq.body))
+
+    def _block(self, block):
+        builder = self.builder
+        begin = builder._begin_dataflow_block if isinstance(block, DataflowBlock) else builder._begin_binding_block
+        begin()
+        for b in block.bindings:
+            self._binding(b)
+        return builder._end_block()
+
+    def _binding(self, b):
+        if isinstance(b, MatchCast):
+            self.builder.emit_normalized(b.replace(value=self.visit(b.value)))
+            return
+        value = self._legal(self.visit(b.value))
+        info, var = value.struct_info, b.var
+        if info is not None and info != var.struct_info and isinstance(value, RelaxCall):
+            self.vars[b.var] = var = type(var)(var.name, info, var.origin)
+        self.builder.emit_normalized(b.replace(var=var, value=value))
+
+    # ------------------------------------------------------------ calls
+
+    def _legal(self, value):
+        """A value of calls of PrimFuncs; what these need is bound before it."""
+        if not isinstance(value, RelaxCall) or not isinstance(value.op, str) or is_control(value):
+            return value
+        function = self.table.get(str(value.op))
+        known = all(map(_is_known, [getattr(a, "struct_info", None) for a in value.args])) and (
+            _is_known(value.struct_info) or any(word in value.op for word in _ANY_SHAPES))
+        if function is None or not known:
+            if self.warns and not value.op.startswith("call"):
+                why = "no legalization is registered" if known else "shapes are not known"
+                logging.getLogger(__name__).warning("%s stays: %s", value.op.name, why)
+            return value
+        builder, whole = self.builder, _with_defaults(value)
+        (builder._begin_dataflow_block if builder._in_dataflow else builder._begin_binding_block)()
+        made = builder.normalize(function(builder, whole))
+        before = builder._end_block()
+        for b in before.bindings:
+            self._binding(b)
+        if made is whole:
+            return value
+        made = self.visit(made)
+        return self._legal(made) if isinstance(made, RelaxCall) and made.op != value.op else made
+
+
+def _with_defaults(call):
+    """A call with all attributes: in classic form it has those that were given."""
+    spec = OPS.get(call.op)
+    missing = {k: v for k, v in spec.attrs.items() if v is not REQUIRED and k not in call.attrs} if spec else {}
+    return call.replace(attrs={**missing, **call.attrs}) if missing else call
+
+
+def _is_known(info):
+    """Whether the shapes in a struct info are known; what has none is."""
+    if isinstance(info, TupleStructInfo):
+        return all(map(_is_known, info.fields))
+    if isinstance(info, TensorStructInfo):
+        return isinstance(info.shape, tuple)
+    return not isinstance(info, ShapeStructInfo) or info.values is not None
+
+
+__all__ = ["legalize_ops", "register_legalize"]

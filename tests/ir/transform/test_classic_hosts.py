@@ -1,0 +1,114 @@
+"""Passes of scripts over what hosts prepare for devices: contexts, memories with addresses, calls around loops."""
+import pytest
+
+import ingot as tvm
+from ingot.ir.node import collect
+from ingot.ir.tir import Call, LetStmt
+from ingot.ir.transform.classic import CLASSIC
+from ingot.script import tir as T
+from test_classic_passes import done
+
+
+def _context(number):
+    return tvm.tir.Call("handle", "tir.tvm_thread_context", [tvm.tir.call_extern("handle", "device_context", number)])
+
+
+def test_contexts_of_hosts_are_computed_once_where_their_variables_are_known():
+    @T.prim_func(private=True)
+    def before(n: T.int32):
+        for i in T.parallel(n):
+            T.call_extern("int32", "f", _context(n), _context(n))
+            T.call_extern("int32", "f", _context(i))
+        T.call_extern("int32", "f", _context(n))
+
+    assert done("CombineContextCall", before) is before  # it is not said to be a host's
+    after = done("CombineContextCall", before.with_attr("target", "c"))
+    lets = collect(after.body, LetStmt)
+    assert len(lets) == 2 and not [c for c in collect(after.body, Call) if c.op == "tir.tvm_thread_context"]
+    assert [str(c.args[1]) for c in collect(after.body, Call) if c.args[0].value == "f"] == [
+        "ctx_cache_", 'T.call_extern("handle", "device_context", i)', "ctx_cache_"]
+
+
+def test_memories_with_an_address_are_variables():
+    @T.prim_func(private=True)
+    def program():
+        A = T.decl_buffer((16,), "float32", scope="global.tcm_of_test")
+        T.evaluate(A.data)
+
+    with pytest.raises(ValueError, match="no memory has the scope 'global.tcm_of_test'"):
+        done("LowerDeviceStorageAccessInfo", program)
+    head = tvm.tir.call_extern("handle", "begin_of_tcm")
+    for address, expected in ((head, "T.handle = T.call_extern"), (None, "def main")):
+        tvm.register_func("tvm.info.mem.global.tcm_of_test", lambda: tvm.ir.make_node(
+            "MemoryInfo", unit_bits=8, head_address=address), override=True)
+        text = done("LowerDeviceStorageAccessInfo", program).script()
+        assert expected in text and "decl_buffer" not in text
+    with pytest.raises(ValueError, match="no class of nodes 'Nothing'"):
+        tvm.ir.make_node("Nothing")
+
+
+def test_loops_are_measured_by_their_place():
+    @T.prim_func
+    def program(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+        for i in range(8):
+            for j, k in T.grid(2, 4):
+                A[i, j * 4 + k] = 1
+            for j in T.parallel(2):
+                for k, _ in T.grid(4, 1):
+                    B[i, j * 4 + k] = 2
+
+    def numbers(**config):
+        config = {f"tir.{key}": value for key, value in {"reset_start_id": True, **config}.items()}
+        after = done("InstrumentProfileIntrinsics", program, config=config)
+        return [int(c.args[0]) for c in collect(after.body, Call) if c.op == "tir.start_profile_intrinsic"]
+
+    assert sorted(numbers()) == [0, 2, 4]
+    assert sorted(numbers(lwp_disable_func_prof=True)) == [2, 4]
+    assert sorted(numbers(instr_siblings=False)) == [0, 1]
+    assert sorted(numbers(instr_siblings=False, lwp_max_depth=1, lwp_min_height=2)) == [0, 1, 4]
+    assert min(numbers(reset_start_id=False)) > 0
+    with pytest.raises(ValueError, match="it is a number, not 'two'"):
+        numbers(lwp_max_depth="two")
+
+
+def test_what_a_match_declares_is_proved():
+    @T.prim_func
+    def fits(A: T.Buffer((8, 8), "int32")):
+        for i in range(8):
+            with T.block(""):
+                T.writes(A[i, 0:8])
+                row = T.match_buffer(A[i, 0:8], (8,), "int32", strides=[1], offset_factor=1)
+                row[0] = 1
+
+    @T.prim_func
+    def moved(A: T.Buffer((8, 8), "int32")):
+        for i in range(8):
+            with T.block(""):
+                T.writes(A[i, 0:8])
+                row = T.match_buffer(A[i, 0:8], (8,), "int32", elem_offset=0)
+                row[0] = 1
+
+    assert "match_buffer" not in done("LowerMatchBuffer", fits).script()
+    with pytest.raises(ValueError, match="matched buffer row declares 0 where its place has i . 8"):
+        done("LowerMatchBuffer", moved)
+
+
+def test_calls_of_runtimes_are_written_as_printers_write_them():
+    @T.prim_func(private=True)
+    def program(args: T.handle, A: T.Buffer((4,), "uint8")):
+        T.evaluate(T.start_profile_intrinsic(3, dtype="handle"))
+        p: T.handle = T.tvm_struct_get(args, 0, 12, "handle")
+        T.evaluate(T.isnullptr(p))
+        T.evaluate(T.reinterpret("int32", A[0:4]))
+        T.evaluate(T.call_llvm_pure_intrin("float32", "llvm.fabs", T.float32(1.0)))
+
+    text = program.script()
+    assert 'T.tvm_struct_get(args, 0, 12, "handle")' in text and "T.start_profile_intrinsic(3)" in text
+    tvm.ir.assert_structural_equal(tvm.script.from_source(text), program)
+
+
+def test_attributes_of_operators():
+    tvm.ir.register_op_attr("tir.of_a_test", "key")(1)
+    tvm.ir.register_op_attr("tir.of_a_test", "key", 2, level=5)
+    op = tvm.ir.Op.get("tir.of_a_test")
+    assert op.get_attr("key") == 1 and op.get_attr("other") is None and "CombineContextCall" in CLASSIC

@@ -1,0 +1,239 @@
+"""Passes of scripts over memory and threads: halves that take turns, strides, where temporaries are allocated."""
+import numpy as np
+import pytest
+from tir_cases import arguments, assert_same_results, results
+from test_classic_passes import assert_becomes, done
+
+import ingot as tvm
+from ingot.ir.node import collect
+from ingot.ir.tir import DeclBuffer, IfThenElse
+from ingot.script import tir as T
+
+
+@T.prim_func
+def sums_of_rows(A: T.Buffer((7, 8), "float32"), B: T.Buffer((7,), "float32")):
+    for i in range(7):
+        row = T.decl_buffer((8,), "float32")
+        with T.attr(row.data, "double_buffer_scope", 1):
+            for j in range(8):
+                row[j] = A[i, j]
+        B[i] = T.float32(0)
+        for j in range(8):
+            B[i] = B[i] + row[j]
+
+
+@T.prim_func
+def sums_in_memory_of_all(A: T.Buffer((7, 8), "float32"), B: T.Buffer((7,), "float32")):
+    row = T.decl_buffer((8,), "float32")
+    for i in range(7):
+        with T.attr(row.data, "double_buffer_scope", 1):
+            for j in range(8):
+                row[j] = A[i, j]
+        B[i] = row[0] + row[7]
+
+
+@pytest.mark.parametrize("before", [sums_of_rows, sums_in_memory_of_all], ids=["loop", "function"])
+@pytest.mark.parametrize("split", [0, 1, 2, 4])
+def test_halves_take_turns(split, before):
+    after = done("InjectDoubleBuffer", before, config={"tir.InjectDoubleBuffer": {"split_loop": split}})
+    inputs = arguments(before)
+    assert_same_results(results(before, inputs), after, inputs)
+    assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [16]
+    assert after.script().count("double_buffer_write") == max(split, 1) and "double_buffer_scope" not in after.script()
+
+
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_halves_of_a_loop_that_may_not_run(split):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
+        for i in range(n):
+            row = T.decl_buffer((1,), "int32")
+            with T.attr(row.data, "double_buffer_scope", 1):
+                row[0] = A[i] + 1
+            B[i] = row[0]
+
+    after = done("InjectDoubleBuffer", before, config={"tir.InjectDoubleBuffer": {"split_loop": split}})
+    for n in (0, 1, 4):
+        inputs = [np.arange(4, dtype="int32"), np.zeros(4, "int32"), n]
+        assert_same_results(results(before, inputs), after, inputs)
+
+
+def test_what_has_no_halves():
+    @T.prim_func
+    def outside(A: T.Buffer((8,), "float32")):
+        row = T.decl_buffer((8,), "float32")
+        with T.attr(row.data, "double_buffer_scope", 1):
+            for j in range(8):
+                row[j] = A[j]
+
+    @T.prim_func
+    def written_elsewhere(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            row = T.decl_buffer((1,), "float32")
+            with T.attr(row.data, "double_buffer_scope", 1):
+                row[0] = A[i]
+            row[0] = T.float32(1)
+
+    @T.prim_func
+    def read_afterwards(A: T.Buffer((8,), "float32")):
+        row = T.decl_buffer((1,), "float32")
+        for i in range(7):
+            with T.attr(row.data, "double_buffer_scope", 1):
+                row[0] = A[i]
+        A[7] = row[0]
+
+    @T.prim_func
+    def begins_later(A: T.Buffer((8,), "float32")):
+        for i in range(1, 8):
+            row = T.decl_buffer((1,), "float32")
+            with T.attr(row.data, "double_buffer_scope", 1):
+                row[0] = A[i]
+            A[0] = row[0]
+
+    with pytest.raises(ValueError, match="buffer row is read outside of the loop that fills it"):
+        done("InjectDoubleBuffer", read_afterwards)
+    with pytest.raises(ValueError, match="loop i begins at 1; it must begin at 0"):
+        done("InjectDoubleBuffer", begins_later, config={"tir.InjectDoubleBuffer": {"split_loop": 0}})
+    with pytest.raises(ValueError, match="no loop is around the double_buffer_scope of buffer row"):
+        done("InjectDoubleBuffer", outside)
+    with pytest.raises(ValueError, match="buffer row is written outside of its double_buffer_scope"):
+        done("InjectDoubleBuffer", written_elsewhere)
+    with pytest.raises(ValueError, match="split_loop is 1 or even, not 3"):
+        done("InjectDoubleBuffer", sums_of_rows, config={"tir.InjectDoubleBuffer": {"split_loop": 3}})
+
+
+def test_memory_of_strides_has_none():
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32")):
+        with T.block("root"):
+            B = T.alloc_buffer((4, 8), "float32", strides=[12, 1])
+            for i, j in T.grid(4, 8):
+                with T.block(""):
+                    T.block_attr({"pragma_said": "so"})
+                    B[i, j] = A[i, j]
+
+    after = done("LowerOpaqueBlock", before)
+    assert [tuple(map(int, d.buffer.shape)) for d in collect(after.body, DeclBuffer)] == [(4, 12)]
+    attr = after.body.body.body.body
+    assert attr.value == "so" and not attr.value == "else" and attr.value != "else"
+
+
+def test_allocations_say_which_regions_are_accessed():
+    @T.prim_func
+    def before(A: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+        B = T.alloc_buffer((4, 16), "float32")
+        for i0 in range(4):
+            for j0 in range(16):
+                with T.block("b"):
+                    i, j = T.axis.remap("SS", [i0, j0])
+                    B[i, j] = A[i, j]
+            for j0 in range(8):
+                with T.block("c"):
+                    i, j = T.axis.remap("SS", [i0, j0])
+                    C[i, j] = B[i, j + 2]
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+        for i0 in range(4):
+            with T.block(""):
+                T.reads(A[i0, 0:16])
+                T.writes(C[i0, 0:8])
+                B = T.alloc_buffer((4, 16), "float32")
+                for j0 in range(16):
+                    with T.block("b"):
+                        i, j = T.axis.remap("SS", [i0, j0])
+                        B[i, j] = A[i, j]
+                for j0 in range(8):
+                    with T.block("c"):
+                        i, j = T.axis.remap("SS", [i0, j0])
+                        C[i, j] = B[i, j + 2]
+
+    assert_becomes("PlanAndUpdateBufferAllocationLocation", before, expected)
+
+
+def test_what_an_opaque_iterator_reads_outlives_its_loop():
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        B = T.alloc_buffer((8,), "int32")
+        for i0 in range(8):
+            with T.block("b"):
+                i = T.axis.spatial(8, i0)
+                B[i] = A[i]
+            with T.block("c"):
+                i = T.axis.opaque(8, i0)
+                C[i] = B[i] + T.if_then_else(0 < i, B[i - 1], 0)
+
+    after = done("PlanAndUpdateBufferAllocationLocation", before)
+    assert after.body.block.alloc_buffers and after.script().count("alloc_buffer") == 1
+
+
+def test_targets_that_compute_in_bfloat16_keep_it():
+    @T.prim_func(private=True)
+    def program(A: T.Buffer((4,), "bfloat16"), B: T.Buffer((4,), "bfloat16")):
+        for i in range(4):
+            B[i] = A[i] + A[i]
+
+    gpu, cpu = (program.with_attr("target", name) for name in ("cuda", "c"))
+    for name in ("BF16ComputeLegalize", "BF16StorageLegalize"):
+        assert done(name, gpu) is gpu and done(name, cpu) is not cpu
+
+
+def test_vthreads_of_one_axis_are_one():
+    @T.prim_func
+    def program(A: T.Buffer((4, 4), "float32")):
+        for i in T.thread_binding(4, thread="vthread.x"):
+            for j in T.thread_binding(4, thread="vthread.x"):
+                A[i, j] = T.float32(1)
+
+    assert done("UnifyThreadBinding", program).script().count("thread_binding") == 1
+    assert tvm.tir.transform.UnifyThreadBinding.info.name == "UnifyThreadBinding" and not collect(
+        program.body, IfThenElse)
+
+
+def test_threads_are_lifted_around_all_that_they_run():
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32")):
+        for b in T.thread_binding(4, thread="blockIdx.x"):
+            for t in T.thread_binding(8, thread="threadIdx.x", annotations={"said": 1}):
+                A[b, t] = T.float32(0)
+                A[b, t] = T.float32(1)
+            for k in range(2):
+                for t in T.thread_binding(8, thread="threadIdx.x"):
+                    A[b, t] = A[b, t] + T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 8), "float32")):
+        for b in T.thread_binding(4, thread="blockIdx.x"):
+            for t in T.thread_binding(8, thread="threadIdx.x", annotations={"said": 1}):
+                A[b, t] = T.float32(0)
+                A[b, t] = T.float32(1)
+                for k in range(2):
+                    A[b, t] = A[b, t] + T.float32(2)
+
+    @T.prim_func
+    def uneven(A: T.Buffer((8,), "float32")):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            for u in T.thread_binding(4, thread="threadIdx.x"):
+                A[t] = T.float32(u)
+
+    assert_becomes("LiftThreadBinding", before, expected)
+    assert_becomes("LiftThreadBinding", expected, expected)
+    with pytest.raises(ValueError, match="bound to threadIdx.x have one range: from 0, 4 turns, is not"):
+        done("LiftThreadBinding", uneven)
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_virtual_threads_share_flat_memory(count):
+    @T.prim_func
+    def before(A: T.Buffer((80,), "float32")):
+        for v in T.thread_binding(count, thread="vthread"):
+            B = T.decl_buffer((4,), "float32")
+            for i in range(4):
+                B[i] = T.float32(v)
+            A[v * 4:v * 4 + 4] = B[0:4]
+
+    after = done("InjectVirtualThread", before)
+    assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [4 * count]
+    assert ("for v in" in after.script()) == (count > 16)
+    inputs = arguments(before)
+    assert_same_results(results(before, inputs), after, inputs)

@@ -1,0 +1,150 @@
+"""Small passes over graph functions: TopologicalSort, ComputePrimValue, AnnotateTIROpPattern; functions that are
+inlined, and passes over some functions."""
+import numpy as np
+import pytest
+
+from ingot.ir.module import GlobalVar
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.relax.evaluate import evaluate
+from ingot.ir.script.functions import from_source
+from ingot.ir.transform import ApplyPassToFunction
+from ingot.relax import transform as T
+
+FLOW = '''
+@R.function
+def main(a: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        b1 = R.add(a, a)
+        b2 = R.nn.relu(a)
+        c1 = R.add(a, b1)
+        c2 = R.add(a, b2)
+        unused = R.exp(c1)
+        d = R.add(c1, c2)
+        R.output(d)
+    return d
+'''
+
+
+def module(text):
+    return from_source("@I.ir_module\nclass M:\n" + "\n".join("    " + line for line in text.strip().splitlines()))
+
+
+INSIDE = '''
+@R.function
+def main(x: R.Tensor(("n",), "float32")):
+    y = cls.twice(x)
+    z = cls.twice(y)
+    return R.add(y, z)
+
+@R.function(private=True)
+def twice(x: R.Tensor(("m",), "float32")) -> R.Tensor(("m",), "float32"):
+    unused = R.exp(x)
+    z = R.add(x, x)
+    return z
+'''
+
+
+def test_functions_are_put_where_they_are_called():
+    mod = module(INSIDE)
+    inlined = mod["main"].inline_functions({"twice": mod["twice"]})
+    assert evaluate(inlined, [np.float32([1, 2])]).tolist() == [6, 12]
+    assert not collect(inlined, GlobalVar) and inlined.ret_struct_info == inlined.params[0].struct_info
+    assert structural_equal(mod["main"].inline_functions({GlobalVar("twice"): mod["twice"]}), inlined)
+    again = module(INSIDE.replace("R.add(x, x)", "cls.twice(x)"))["twice"]
+    with pytest.raises(ValueError, match="twice calls itself"):
+        mod["main"].inline_functions({"twice": again})
+
+
+def test_a_pass_changes_functions_of_matching_names():
+    mod = module(INSIDE + INSIDE.split("\n\n")[1].replace("twice", "other"))
+    after = ApplyPassToFunction(T.DeadCodeElimination(), "tw.*")(mod)
+    assert len(after["twice"].bindings) == 1 and len(after["other"].bindings) == 2
+    assert "global_symbol" not in after["twice"].attrs and after["main"] is mod["main"]
+    assert ApplyPassToFunction(T.DeadCodeElimination(), "none")(mod).functions == mod.functions
+    with pytest.raises(ValueError, match="No function matched regex 'wi'; there are main, twice, other"):
+        ApplyPassToFunction(T.DeadCodeElimination(), "wi", error_if_no_function_matches_regex=True)(mod)
+
+
+@pytest.mark.parametrize("order, direction, names", [
+    ("depth-first", "from-inputs", "b1 c1 unused b2 c2 d"),
+    ("breadth-first", "from-inputs", "b1 b2 c1 c2 unused d"),
+    ("depth-first", "from-outputs", "b1 c1 unused b2 c2 d"),
+    ("breadth-first", "from-outputs", "b1 b2 c1 c2 d unused"),
+])
+def test_topological_sort(order, direction, names):
+    sorted_ = T.TopologicalSort(order, direction)(module(FLOW))
+    met = [b.var.name for b in sorted_["main"].bindings]
+    assert sorted(met) == sorted(names.split())
+    assert all(met.index(a) < met.index(b) for a, b in
+               (("b1", "c1"), ("b2", "c2"), ("c1", "d"), ("c2", "d"), ("c1", "unused")))
+    assert (met.index("c1") < met.index("b2")) == (order == "depth-first"), met
+    with pytest.raises(ValueError, match="Invalid value for traversal order"):
+        T.TopologicalSort("sideways", direction)(module(FLOW))
+
+
+def test_numbers_of_dimensions_are_computed_by_functions():
+    mod = T.ComputePrimValue()(module('''
+@R.function(pure=False)
+def main(a: R.Tensor(("n",), "float32")):
+    n = T.int64()
+    _ = R.assert_op(R.prim_value(n % 16 == 0), R.prim_value(n))
+    return a
+'''))
+    made, = (f for name, f in mod.functions.items() if name == "compute_symbolic_expr")
+    assert [p.name for p in made.params] == ["n"] and made.attrs["tir.is_host_func"] is True
+    assert "compute_symbolic_expr(R.prim_value(n))" in mod.script() and "n % T.int64(16)" in made.script()
+
+
+def test_patterns_of_kernels():
+    mod = T.AnnotateTIROpPattern()(module('''
+@T.prim_func
+def rows(a: T.Buffer((4, 8), "float32"), b: T.Buffer((8,), "float32"), c: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            u, v = T.axis.remap("SS", [i, j])
+            c[u, v] = a[u, v] + b[v]
+@T.prim_func
+def spread(b: T.Buffer((8,), "float32"), c: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            u, v = T.axis.remap("SS", [i, j])
+            c[u, v] = b[v]
+@T.prim_func
+def turned(a: T.Buffer((8, 4), "float32"), c: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            u, v = T.axis.remap("SS", [i, j])
+            c[u, v] = a[v, u]
+@T.prim_func
+def sums(a: T.Buffer((4, 8), "float32"), c: T.Buffer((4,), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            u, v = T.axis.remap("SR", [i, j])
+            with T.init():
+                c[u] = T.float32(0)
+            c[u] = c[u] + a[u, v]
+@T.prim_func
+def product(a: T.Buffer((4, 8), "float32"), b: T.Buffer((8, 4), "float32"), c: T.Buffer((4, 4), "float32")):
+    for i, j, k in T.grid(4, 4, 8):
+        with T.block("c"):
+            u, v, w = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                c[u, v] = T.float32(0)
+            c[u, v] = c[u, v] + a[u, w] * b[w, v]
+@T.prim_func
+def pool(a: T.Buffer((11,), "float32"), c: T.Buffer((4,), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            u, v = T.axis.remap("SR", [i, j])
+            with T.init():
+                c[u] = T.float32(0)
+            c[u] = T.max(c[u], a[u + v])
+@T.prim_func
+def scatter(a: T.Buffer((8,), "float32"), c: T.Buffer((9,), "float32")):
+    for i in range(8):
+        with T.block("c"):
+            u = T.axis.spatial(8, i)
+            c[u + 1] = a[u]
+'''))
+    kinds = {name: f.attrs["op_pattern"] for name, f in mod.functions.items()}
+    assert kinds == {"rows": 0, "spread": 1, "turned": 2, "sums": 3, "product": 4, "pool": 4, "scatter": 8}
