@@ -26,10 +26,12 @@ from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .ir.transform.flat_tuples import flatten_tuples
+from .ir.transform.lift_branches import lift_branches
 from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
 from .runtime.emulated import EmulatedLibrary, is_emulated
+from .runtime.executable import Executable, ModuleLibrary, is_one_network
 from .runtime.library import CompiledLibrary
 from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, structured
@@ -49,7 +51,7 @@ def _is_program(model):
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
-            ram_limit=None, flash_limit=None, memory=None, weight_groups=1):
+            ram_limit=None, flash_limit=None, memory=None, weight_groups=1, arithmetic=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main", or with only one.
@@ -63,6 +65,8 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     weights: "incbin", "array", "file", "extern" or "stream"; by default "incbin", without a system "array".
     byte_order: "little" or "big", of weights in files; None: the target's.
     dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
+    arithmetic: "fp16": where a kernel's floats are float16, it computes in these, sums among it, eight at a time, on
+    targets that can (docs/accuracy.md). By default sums are float32.
     requantize: "float" scales sums of quantized tensors as onnxruntime does, bit by bit; "fixed" as CMSIS-NN, by an
     integer and a shift, without a float (ir/relax/ops/requantize.py has the roundings).
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
@@ -82,19 +86,23 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
     ram_limit: bytes that arena, stack, inputs and outputs may take; flash_limit: bytes of weights as they are stored.
     Where more is needed, the network is compiled without larger and faster forms (codegen/limits.py), or refused.
-    memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument of
-    NAME_init.
+    memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument
+    of NAME_init.
     weight_groups: files that embedded weights are divided among, in the order of layers.
 
-    Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
+    Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run. Of an
+    IRModule with several graph functions and no "main", or whose values are no tensors, it is an Executable, as
+    relax.build gives.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
     if _is_program(model):
         return build(model, target=target)
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                                   accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory,
-                                  weight_groups)
+                                  weight_groups, arithmetic)
                     for t in targets_of(target))
+    if isinstance(model, IRModule) and len(options) == 1 and not is_one_network(model):
+        return Executable(model, options[0])
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
@@ -115,7 +123,8 @@ def _library(mod, options, model):
     else:
         compiled, library = compile_for_each(mod, options, source_hash), DispatchedLibrary
     if "input_values" not in attrs:
-        return library(compiled)
+        of_module = isinstance(model, IRModule) and library is CompiledLibrary
+        return ModuleLibrary(compiled, model, options[0]) if of_module else library(compiled)
     return structured(library)(compiled, attrs["input_values"], attrs["output_values"])
 
 
@@ -139,12 +148,14 @@ def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
 
 def _with_main(mod):
     """The module, whose only graph function is "main" (nn.Module.export_tvm names functions by methods), and takes and
-    gives tensors where it took tuples, and gave tuples in tuples."""
+    gives tensors where it took tuples, and gave tuples in tuples, and whose `if` are calls (ir/relax/control.py)."""
     graphs = [name for name, f in mod.functions.items() if isinstance(f, Function)]
     if "main" not in mod and len(graphs) == 1:
         main = mod[graphs[0]].without_attr("global_symbol")
         mod = mod.with_functions({"main": main, **{n: f for n, f in mod.functions.items() if n != graphs[0]}})
-    return mod.with_function("main", flatten_tuples(mod["main"])) if "main" in graphs or len(graphs) == 1 else mod
+    if "main" not in graphs and len(graphs) != 1:
+        return mod
+    return lift_branches(mod.with_function("main", flatten_tuples(mod["main"])))
 
 
 def _source_hash(model):
@@ -165,8 +176,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=No
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Networks for another machine run under QEMU, or on a board
-    that runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a Report:
-    rows, ok, table().
+    that runs the network of verified_folder: board is "tcp:HOST:PORT", "exec:COMMAND" or a serial port. Returns a
+    Report: rows, ok, table().
     """
     assembled, reference = _exposed(model, dims, bounds, aliases, shapes, options)
     library = BoardLibrary(assembled, board) if board else _class_of(assembled.target, emulated=True)(assembled)
@@ -297,7 +308,7 @@ def _fused(stages, name):
     return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
-_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "ingot_math.h")
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "simd_integer.h", "simd_half.h", "ingot_half.h", "ingot_math.h")
 
 
 @dataclass(frozen=True)

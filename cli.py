@@ -169,6 +169,8 @@ def _add_options(sub):
                      "its name does not say it; weights in a C array are right in both")
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
                      "model is computed in, with sums of float32 (default: %(default)s)")
+    sub.add_argument("--arithmetic", choices=("fp16",), help="compute float16 in vectors of float16, sums among it, on "
+                     "targets that can: half as many instructions, errors of 2^-11 a term (default: in float32)")
     sub.add_argument("--requantize", choices=("float", "fixed"), default="float", help="how sums of quantized tensors "
                      "are scaled: by floats, as onnxruntime does, or by integers and shifts, as CMSIS-NN does, for "
                      "cores without floats (default: %(default)s)")
@@ -187,11 +189,12 @@ def _add_options(sub):
                      "thread, as all BYTES with K, M or G behind (default: 16K, for the target c and microcontrollers "
                      "2K)")
     sub.add_argument("--ram-limit", type=_bytes, metavar="BYTES", help="of RAM, that arena, stack, inputs and outputs "
-                     "may take together: without what needs more, or an error with the least and the layer that sets it")
-    sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored may "
-                     "take, beside the code, which is not counted: without larger, faster forms, or an error")
-    sub.add_argument("--weight-groups", type=_positive(int), default=1, metavar="N", help="divide embedded weights among N "
-                     "files, in the order of layers, so that a linker script can place each (default: 1)")
+                     "may take together: large images in bands of rows, without what needs more, or an error with the "
+                     "least and the layer that sets it")
+    sub.add_argument("--flash-limit", type=_bytes, metavar="BYTES", help="of flash, that weights as they are stored "
+                     "may take, beside the code, which is not counted: without larger, faster forms, or an error")
+    sub.add_argument("--weight-groups", type=_positive(int), default=1, metavar="N", help="divide embedded weights "
+                     "among N files, in the order of layers, so that a linker script can place each (default: 1)")
     if sub.prog.endswith("inspect"):  # whose --memory is what it prints
         sub.set_defaults(memories=None)
     else:
@@ -443,11 +446,10 @@ def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
-            "shapes": dict(args.shape), "accuracy": _accuracy(args),
-            "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "ram_limit": args.ram_limit, "flash_limit": args.flash_limit,
-            "memory": args.memories, "weight_groups": args.weight_groups,
-            "byte_order": args.byte_order, "dtype": args.dtype,
+            "shapes": dict(args.shape), "accuracy": _accuracy(args), "algorithms": args.algorithms,
+            "schedules": args.schedules, "stack_limit": args.stack_limit, "ram_limit": args.ram_limit,
+            "flash_limit": args.flash_limit, "memory": args.memories, "weight_groups": args.weight_groups,
+            "byte_order": args.byte_order, "dtype": args.dtype, "arithmetic": args.arithmetic,
             "requantize": args.requantize}
 
 

@@ -1,4 +1,5 @@
 """The script's names: `from ingot.script import ir as I, tir as T, relax as R`, and from_source(text)."""
+from .codegen import target as _target  # noqa: F401  so that T.target knows what target strings mean
 from .ir.script import metadata, script  # noqa: F401
 from .ir.script.errors import ScriptError  # noqa: F401
 from .ir.script.functions import from_source  # noqa: F401

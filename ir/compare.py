@@ -1,8 +1,9 @@
-"""Where two programs differ: assert_structural_equal, which says so to people."""
+"""Where two programs differ: assert_structural_equal says so to people, get_first_structural_mismatch to programs."""
 from __future__ import annotations
 
 from .module import BaseFunc, IRModule
-from .node import Node, StructuralEqual
+from .node import Node, StructuralEqual, _items
+from .object_path import ObjectPath
 from .script import script
 from .script.marked import marked_script
 from .tir.function import PrimFunc
@@ -13,30 +14,37 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     """Raise ValueError unless lhs and rhs are structurally equal (see structural_equal).
 
     The message has the path to the first difference, such as <root>.functions["main"].body.block.body, what stands
-    there on both sides, and both programs with the place underlined. In modules the attribute "global_symbol" of a
-    function is implied by its name, which a script does not say twice.
+    there on both sides, and both programs with the place underlined.
     """
     lhs, rhs = (v.struct_info() if callable(getattr(v, "struct_info", None)) else v for v in (lhs, rhs))
-    if isinstance(lhs, IRModule) and isinstance(rhs, IRModule):
-        lhs, rhs = _with_implied_names(lhs), _with_implied_names(rhs)
+    if isinstance(lhs, tuple) != isinstance(rhs, tuple):  # dimensions, and a shape of these
+        lhs, rhs = (v if isinstance(v, tuple) else getattr(v, "values", v) for v in (lhs, rhs))
     search = _Search(map_free_vars)
     if search.same(lhs, rhs, False):
         return
-    parts, pairs = search.steps()
-    at = "<root>" + "".join(parts)
     left, right = search.found
-    shown = "\n".join(f"{side}:\n{_program(root, [pair[n] for pair in pairs])}"
+    shown = "\n".join(f"{side}:\n{_program(root, [pair[n] for pair in search.path])}"
                       for n, (side, root) in enumerate((("lhs", lhs), ("rhs", rhs))))
-    raise ValueError(f"the programs differ at {at}:\n  lhs: {_words(left)}\n  rhs: {_words(right)}\n{shown}")
+    raise ValueError(f"the programs differ at {search.place()}:\n  lhs: {_words(left)}\n  rhs: {_words(right)}\n"
+                     f"{shown}")
 
 
-def _with_implied_names(mod):
-    """The module without the attributes "global_symbol" that say what its functions are called in it."""
-    if not any(f.attrs and f.attrs.get("global_symbol") == n for n, f in mod.functions.items()):
-        return mod
-    return mod.with_functions({
-        n: f.replace(attrs={k: v for k, v in f.attrs.items() if k != "global_symbol"})
-        if f.attrs and f.attrs.get("global_symbol") == n else f for n, f in mod.functions.items()})
+def get_first_structural_mismatch(lhs, rhs, map_free_vars=False):
+    """None when lhs and rhs are structurally equal, else the ObjectPaths to their first difference, one in each; what
+    differs in length is shown at the first element that only one of them has."""
+    search = _Search(map_free_vars)
+    if search.same(lhs, rhs, False):
+        return None
+    left, right = search.found
+    longer = len(left) - len(right) if isinstance(left, (tuple, list, dict)) and type(left) is type(right) else 0
+    if not longer:
+        return search.place(), search.place()
+    at, n = search.place(), min(len(left), len(right))
+    if isinstance(left, dict):
+        extra, missing = at.map_value(_items(left if longer > 0 else right)[n][0]), at.missing_map_entry()
+    else:
+        extra, missing = at.array_index(n), at.missing_array_element(n)
+    return (extra, missing) if longer > 0 else (missing, extra)
 
 
 class _Search(StructuralEqual):
@@ -48,26 +56,36 @@ class _Search(StructuralEqual):
 
     def same(self, a, b, defining):
         self.around.append((a, b))
-        equal = super().same(a, b, defining)
+        equal = self._beginning(a, b, defining) and super().same(a, b, defining)
         if not equal and self.found is None:
             self.found, self.path = (a, b), list(self.around)
         self.around.pop()
         return equal
 
-    def steps(self):
-        """(how each inner pair is reached from the one around it, as text; the pairs)"""
-        return [_step(outer, inner) for outer, inner in zip(self.path, self.path[1:])], self.path
+    def _beginning(self, a, b, defining):
+        """Whether sequences or dicts of different lengths are the same as far as the shorter one goes."""
+        for kind, elements in (((tuple, list), iter), (dict, _items)):
+            if isinstance(a, kind) and isinstance(b, kind) and len(a) != len(b):
+                return all(self.same(x, y, defining) for x, y in zip(elements(a), elements(b)))
+        return True
+
+    def place(self):
+        """The ObjectPath to what differs."""
+        at, item = ObjectPath.root(), False
+        for outer, inner in zip(self.path, self.path[1:]):
+            at = at if item else _step(at, outer, inner)  # the step to an item of a dict is that to its value
+            item = isinstance(outer[0], dict)
+        return at
 
 
-def _step(outer, inner):
-    """".field", "[index]" or "[key]": how `inner` is reached from `outer`, both pairs."""
+def _step(at, outer, inner):
+    """The ObjectPath to `inner` from `at`, that of `outer`, both pairs."""
     (a, b), (x, y) = outer, inner
     if isinstance(a, Node):
-        return next(f".{f}" for f in a._fields if getattr(a, f) is x and getattr(b, f) is y)
+        return at.attr(next(f for f in a._fields if getattr(a, f) is x and getattr(b, f) is y))
     if isinstance(a, dict):
-        return f'["{x[0]}"]' if isinstance(x[0], str) else f"[{x[0]}]"
-    keyed = len(a) == 2 and isinstance(a[0], (str, Node)) and x is a[1]  # an item of a dict, which has its step
-    return "" if keyed else f"[{next(n for n, v in enumerate(a) if v is x and b[n] is y)}]"
+        return at.map_value(x[0])
+    return at.array_index(next(n for n, v in enumerate(a) if v is x and b[n] is y))
 
 
 def _words(value):
@@ -102,4 +120,4 @@ def _program(root, around):
     return (f"# function {name}\n" if name else "") + text
 
 
-__all__ = ["assert_structural_equal"]
+__all__ = ["assert_structural_equal", "get_first_structural_mismatch"]

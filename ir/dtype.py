@@ -7,6 +7,8 @@ import re
 import ml_dtypes
 import numpy as np
 
+from .upper import upper
+
 # name of one lane -> (code, bits)
 _ELEMENTS = {"float16": ("float", 16), "float32": ("float", 32), "float64": ("float", 64), "bfloat16": ("bfloat", 16),
              **{f"float8_{form}": ("float", 8) for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")},
@@ -18,6 +20,36 @@ _WITHOUT_INFINITY = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e
 # Spellings of TVM's for the same types
 _ALIASES = {"float": "float32", "int": "int32", "uint": "uint32",  # as TVM has them
             "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
+
+
+class ScalableLanes(int):
+    """The lanes of a vector whose length the processor knows: `factor` times T.vscale(). As an int it is negative, so
+    that it is no count; in names of dtypes it is "vscalex4"."""
+
+    def __new__(cls, factor):
+        if factor < 1:
+            raise ValueError(f"a vector has a positive number of lanes, not {factor} times T.vscale()")
+        return super().__new__(cls, -factor)
+
+    @property
+    def factor(self):
+        return -int(self)
+
+    b = factor
+
+    @property
+    def a(self):
+        """T.vscale(): as the product that they are, lanes have its operands."""
+        return upper("vscale")()
+
+    def __str__(self):
+        return f"vscalex{self.factor}"
+
+    def __format__(self, spec):
+        return format(str(self), spec)
+
+    def __repr__(self):
+        return f"T.vscale() * {self.factor}"
 
 
 class DataType(str):
@@ -42,8 +74,10 @@ class DataType(str):
     def _parse(cls, text):
         base, _, lanes = text.rpartition("x")
         base, lanes = (base, int(lanes)) if re.fullmatch("[1-9][0-9]*", lanes) and base else (text, 1)
+        if base.endswith("xvscale"):
+            base, lanes = base.removesuffix("xvscale"), ScalableLanes(lanes)
         base = _ALIASES.get(base, base)
-        if base not in _ELEMENTS or (lanes > 1 and base in ("void", "")):
+        if base not in _ELEMENTS or (lanes != 1 and base in ("void", "")):
             raise ValueError(f"unknown dtype {text!r}; examples: 'float32', 'int8', 'bool', 'float32x16'")
         self = str.__new__(cls, base if lanes == 1 else f"{base}x{lanes}")
         self.code, self.bits = _ELEMENTS[base]
@@ -54,6 +88,12 @@ class DataType(str):
     def bytes(self):
         """Bytes of one value, all lanes."""
         return (self.bits + 7) // 8 * self.lanes
+
+    def itemsize(self):
+        """`bytes`, as TVM names it. ValueError where the number of lanes is not known."""
+        if isinstance(self.lanes, ScalableLanes):
+            raise ValueError(f"how many bytes {self} has is not known before a run")
+        return self.bytes
 
     @property
     def element(self):

@@ -1,15 +1,17 @@
 """Scalar expressions shared by both IRs: variables, immediates, arithmetic, calls. Names and semantics are TVM's.
 
 `Div` and `Mod` truncate toward zero on integers (C's `/` and `%`); `FloorDiv` and `FloorMod` round down. Python
-operators build nodes: `a // b` is FloorDiv, `a % b` FloorMod, `a == b` an EQ. Operands must agree in dtype, except
-that Python numbers take the other side's dtype and int32 widens to int64.
+operators build nodes: `a // b` is FloorDiv, `a % b` FloorMod, `a == b` an EQ. Python numbers take the other side's
+dtype; operands of different dtypes meet in one, as match_dtype says.
 """
 from __future__ import annotations
 
 from functools import partial
 
-from .dtype import DataType
+from .dtype import DataType, ScalableLanes
+from .module import GlobalVar
 from .node import Node, PureMutator, collect, node, node_field
+from .op import Op
 from .upper import upper
 
 
@@ -36,7 +38,7 @@ class PrimExpr(Node):
         return binary(Sub, const(0, self.dtype), self)
 
     def __invert__(self):
-        return _intrinsic("bitwise_not", self)
+        return upper("intrinsic")("bitwise_not", self)
 
     def __eq__(self, other):
         return binary(EQ, self, other)
@@ -44,19 +46,17 @@ class PrimExpr(Node):
     def __ne__(self, other):
         return binary(NE, self, other)
 
+    equal = __eq__
     __hash__ = object.__hash__
 
     def __bool__(self):
-        if isinstance(self, (EQ, NE)):  # `a == b` as a Python condition asks for identity, as in TVM
-            return (self.a is self.b) == isinstance(self, EQ)
+        if isinstance(self, (EQ, NE)):  # `a == b` as a Python condition asks for identity, as in TVM, or for one text
+            same = isinstance(self.a, StringImm) and getattr(self.b, "value", None) == self.a.value
+            return (same or self.a is self.b) == isinstance(self, EQ)
         raise ValueError("a symbolic expression has no truth value in Python; use tir.all, tir.any or tir.Not")
 
     def astype(self, dtype):
         return cast(self, dtype)
-
-    def equal(self, other):
-        """self == other."""
-        return self == other
 
     def __str__(self):
         return upper("expr_to_str")(self)
@@ -114,6 +114,8 @@ class FloatImm(PrimExpr):
 
     def __post_init__(self):
         dtype = DataType(self.dtype)
+        if not dtype.is_float:
+            raise TypeError(f"FloatImm takes a dtype of floats, not {dtype}")
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "value", dtype.hold(float(self.value)))
 
@@ -151,9 +153,13 @@ class CompareExpr(PrimExpr):
 
 
 def _operator(name, base):
-    """Declare a node class with fields a and b."""
+    """Declare a node class with fields a and b, of which Python numbers take the other's dtype."""
+    def meet(self):
+        if not (isinstance(self.a, PrimExpr) and isinstance(self.b, PrimExpr)):
+            for field, value in zip("ab", match_all((self.a, self.b))):
+                object.__setattr__(self, field, value)
     cls = type(name, (base,), {"__annotations__": {"a": PrimExpr, "b": PrimExpr}, "__module__": __name__,
-                               "__qualname__": name})
+                               "__qualname__": name, "__post_init__": meet})
     return node(cls)
 
 
@@ -198,6 +204,25 @@ class Cast(PrimExpr):
             object.__setattr__(self, "value", as_expr(self.value))
 
 
+def _lanes(value):
+    """The number of lanes of a vector as an int; of T.vscale() * 4 as ScalableLanes."""
+    if isinstance(value, (int, IntImm)):
+        return ScalableLanes(-int(value)) if int(value) < 0 else int(value)
+    found = scalable_lanes(value)
+    if found is None:
+        raise TypeError(f"a vector has a known number of lanes, not {value}")
+    return found
+
+
+def scalable_lanes(e):
+    """The ScalableLanes that T.vscale(), or its product with an integer, is; None for another expression."""
+    factor, scale = (e.a, e.b) if isinstance(e, Mul) else (1, e)
+    if isinstance(factor, Call):
+        factor, scale = scale, factor
+    is_scale = isinstance(scale, Call) and scale.op == "tir.vscale"
+    return ScalableLanes(int(factor)) if is_scale and isinstance(factor, (int, IntImm)) else None
+
+
 @node
 class Ramp(PrimExpr):
     """The vector base, base + stride, ..., `lanes` of them. As an index with a count it means the first `count` lanes:
@@ -208,6 +233,13 @@ class Ramp(PrimExpr):
     lanes: int
     count: PrimExpr | None = None
 
+    def __post_init__(self):
+        if not (isinstance(self.base, PrimExpr) and isinstance(self.stride, PrimExpr)):
+            for name, value in zip(("base", "stride"), match_all((self.base, self.stride))):
+                object.__setattr__(self, name, value)
+        if type(self.lanes) is not int or self.lanes < 1:
+            object.__setattr__(self, "lanes", _lanes(self.lanes))
+
     @property
     def dtype(self):
         return self.base.dtype.with_lanes(self.lanes)
@@ -217,6 +249,12 @@ class Ramp(PrimExpr):
 class Broadcast(PrimExpr):
     value: PrimExpr
     lanes: int
+
+    def __post_init__(self):
+        if not isinstance(self.value, PrimExpr):
+            object.__setattr__(self, "value", as_expr(self.value))
+        if type(self.lanes) is not int or self.lanes < 1:
+            object.__setattr__(self, "lanes", _lanes(self.lanes))
 
     @property
     def dtype(self):
@@ -229,38 +267,29 @@ class Let(PrimExpr):
     value: PrimExpr = None
     body: PrimExpr = None
 
+    def __post_init__(self):
+        for name in ("value", "body"):
+            if not isinstance(getattr(self, name), PrimExpr):
+                object.__setattr__(self, name, as_expr(getattr(self, name), self.var.dtype))
+
     @property
     def dtype(self):
         return self.body.dtype
 
 
-class Op(str):
-    """The callee of a Call: its name, a string that scripts also read as call.op.name and compare with Op.get(name)."""
-
-    __slots__ = ()
-    space = ""  # what TVM writes before the names
-
-    @property
-    def name(self):
-        return self.space + self
-
-    @staticmethod
-    def get(op_name):
-        name = op_name.removeprefix("relax.")
-        return Op("nn.leaky_relu" if name == "nn.leakyrelu" else name)
-
-
 @node
 class Call(PrimExpr):
-    """A call of an intrinsic (`op` such as "tir.exp") or, op "tir.call_extern", of the C function named first."""
+    """A call of an intrinsic (`op` such as "tir.exp"), of the function of the module that `op` is the GlobalVar of, or
+    of the C function named first (op "tir.call_extern")."""
 
     dtype: DataType
-    op: str
+    op: object  # Op or GlobalVar
     args: tuple
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
-        object.__setattr__(self, "op", Op(self.op))
+        if not isinstance(self.op, GlobalVar):
+            object.__setattr__(self, "op", Op(self.op))
         object.__setattr__(self, "args", tuple(self.args))
 
 
@@ -283,7 +312,10 @@ class Range(Node):
         return f"I.Range({self.min}, {self.min + self.extent})"
 
 
-ITER_TYPES = ("spatial", "thread", "reduce", "scan", "opaque")  # in the order of TVM's numbers
+# TVM's name of a kind of loop, in the order of its numbers -> ours
+ITER_NAMES = {"DataPar": "spatial", "ThreadIndex": "thread", "CommReduce": "reduce", "Ordered": "scan",
+              "Opaque": "opaque"}
+ITER_TYPES = tuple(ITER_NAMES.values())
 
 
 @node
@@ -318,7 +350,7 @@ def _of_variable(method):
     return lambda self, *other: getattr(self.var, method)(*other)
 
 
-for _name, _type in zip(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque"), ITER_TYPES):
+for _name, _type in ITER_NAMES.items():
     setattr(IterVar, _name, _type)
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):  # an axis in arithmetic is its variable
     for _method in (f"__{_name}__", f"__r{_name}__"):
@@ -329,15 +361,21 @@ for _method in ("__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):
 
 # ---------------------------------------------------------------- building
 
+_FLOAT32_MAX = DataType("float32").finite_range()[1]
+
+
 def const(value, dtype=None):
-    """An immediate of `dtype` (default: int32, int64 when it does not fit, float32, bool); vectors are broadcast."""
+    """An immediate of `dtype` (default: bool, int32 or float32, and int64 or float64 where that does not hold it);
+    vectors are broadcast. A numpy scalar has a dtype of its own."""
     if dtype is None:
-        if isinstance(value, bool):
+        if hasattr(value, "item"):
+            value, dtype = value.item(), str(value.dtype)
+        elif isinstance(value, bool):
             dtype = "bool"
         elif isinstance(value, int):
             dtype = "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
         else:
-            dtype = "float32"
+            dtype = "float32" if abs(value) in (0, float("inf")) or not _FLOAT32_MAX < abs(value) else "float64"
     dtype = DataType(dtype)
     if dtype.lanes > 1:
         return Broadcast(const(value, dtype.element), dtype.lanes)
@@ -346,16 +384,13 @@ def const(value, dtype=None):
 
 def as_expr(value, dtype=None):
     """`value` as an expression: expressions pass, Python and numpy numbers become immediates."""
-    if isinstance(value, PrimExpr):
-        return value
-    if isinstance(value, IterVar):
-        return value.var
+    if isinstance(value, (PrimExpr, IterVar)):
+        return value if isinstance(value, PrimExpr) else value.var
     if isinstance(value, str):
         return StringImm(value)
     if hasattr(value, "__prim_expr__"):
         return value.__prim_expr__()
-    if hasattr(value, "item"):  # a numpy scalar
-        value = value.item()
+    value = value.item() if hasattr(value, "item") else value  # of a numpy scalar
     if isinstance(value, (bool, int, float)):
         return const(value, dtype)
     raise TypeError(f"cannot make an expression of a {type(value).__name__}: {value!r}")
@@ -375,23 +410,26 @@ def operation_of(e):
 
 
 def match_dtype(a, b):
-    """Both operands in one dtype: immediates take the other's, int32 widens to int64, lanes broadcast."""
+    """Both operands in one dtype, as in TVM: immediates take the other's, the narrower of integers widens, one of a
+    sign beside one as wide without becomes one without, bools become numbers, integers floats; lanes broadcast."""
     if a.dtype == b.dtype:
         return a, b
     if a.dtype.lanes != b.dtype.lanes:
-        lanes = max(a.dtype.lanes, b.dtype.lanes)
         if a.dtype.lanes == 1:
-            a = Broadcast(a, lanes)
+            a = Broadcast(a, b.dtype.lanes)
         elif b.dtype.lanes == 1:
-            b = Broadcast(b, lanes)
+            b = Broadcast(b, a.dtype.lanes)
         return match_dtype(a, b)
     if _adapts(a, b.dtype):
         return const(a.value, b.dtype), b
     if _adapts(b, a.dtype):
         return a, const(b.value, a.dtype)
-    if a.dtype.is_int and b.dtype.is_int and a.dtype.code == b.dtype.code:
-        wide = a.dtype if a.dtype.bits > b.dtype.bits else b.dtype
+    if a.dtype.is_int and b.dtype.is_int:
+        wide = max(a.dtype, b.dtype, key=lambda t: (t.bits, t.code == "uint"))
         return cast(a, wide), cast(b, wide)
+    for left, right in ((a, b), (b, a)):
+        if left.dtype.is_bool and (right.dtype.is_int or right.dtype.is_float):
+            return cast(a, right.dtype), cast(b, right.dtype)
     if a.dtype.is_int and b.dtype.is_float:
         return cast(a, b.dtype), b
     if a.dtype.is_float and b.dtype.is_int:
@@ -415,9 +453,10 @@ def match_all(args):
 
 def number_like(value, dtype):
     """A Python number as an immediate of `dtype`; a fraction beside integers stays a float32."""
+    dtype = DataType(dtype)
     if isinstance(value, float) and not dtype.is_float:
         return FloatImm("float32", value)
-    return const(value, dtype)
+    return const(value, None if dtype.is_bool and value not in (0, 1) else dtype)
 
 
 def _adapts(e, dtype):
@@ -426,10 +465,12 @@ def _adapts(e, dtype):
 
 
 def cast(value, dtype):
-    """`value` converted to `dtype` (itself when it already is)."""
+    """`value` converted to `dtype` (itself when it already is); a scalar becomes every lane of a vector."""
     value, dtype = as_expr(value), DataType(dtype)
     if value.dtype == dtype:
         return value
+    if dtype.lanes != 1 and value.dtype.lanes == 1:
+        return Broadcast(cast(value, dtype.element), dtype.lanes)
     exact = isinstance(value, IntImm) or (isinstance(value, FloatImm) and dtype.is_float)
     if exact and dtype.lanes == 1 and dtype.holds(value.value):
         return const(value.value, dtype)
@@ -448,15 +489,15 @@ _FOLD_INT = {
     "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
 }
 _DIVISIONS = ("FloorDiv", "FloorMod", "Div", "Mod")
+_NEUTRAL = {("Add", 0), ("Sub", 0), ("Mul", 1), ("FloorDiv", 1), ("Div", 1)}  # right operands that change nothing
+_NOTHING = {("Mul", 0), ("FloorMod", 1), ("Mod", 1)}  # and those that give 0
 
 
 def binary(cls, a, b):
     """The node cls(a, b) after matching dtypes and folding immediates and neutral elements."""
     try:
-        a = as_expr(a, b.dtype.element if isinstance(b, PrimExpr) and isinstance(a, (int, float)) and not (
-            isinstance(a, float) and not b.dtype.is_float) else None)
-        b = as_expr(b, a.dtype.element if isinstance(b, (int, float)) and not (
-            isinstance(b, float) and not a.dtype.is_float) else None)
+        a = number_like(a, b.dtype.element) if isinstance(b, PrimExpr) and isinstance(a, (int, float)) else as_expr(a)
+        b = number_like(b, a.dtype.element) if isinstance(b, (int, float)) else as_expr(b)
     except TypeError:
         return NotImplemented
     a, b = match_dtype(a, b)
@@ -470,25 +511,13 @@ def binary(cls, a, b):
             value = _FOLD_INT[name](a.value, b.value)
             dtype = DataType("bool") if issubclass(cls, CompareExpr) else a.dtype
             return const(value, dtype) if dtype.holds(value) else cls(a, b)
-        if b.value == 0 and name in ("Add", "Sub"):
+        if (name, b.value) in _NEUTRAL:
             return a
-        if b.value == 1 and name in ("Mul", "FloorDiv", "Div"):
-            return a
-        if (b.value == 0 and name == "Mul") or (b.value == 1 and name in ("FloorMod", "Mod")):
+        if (name, b.value) in _NOTHING:
             return const(0, a.dtype)
-    elif isinstance(a, IntImm):
-        if a.value == 0 and name == "Add":
-            return b
-        if a.value == 1 and name == "Mul":
-            return b
-        if a.value == 0 and name == "Mul":
-            return a
+    elif isinstance(a, IntImm) and name in ("Add", "Mul"):
+        return b if (name, a.value) in _NEUTRAL else a if (name, a.value) in _NOTHING else cls(a, b)
     return cls(a, b)
-
-
-def _intrinsic(name, *operands):
-    """The call of an intrinsic that Python has an operator for."""
-    return upper("intrinsic")(name, *operands)
 
 
 def _add_operators():
@@ -497,7 +526,8 @@ def _add_operators():
     calls = {"lshift": "shift_left", "rshift": "shift_right", "and": "bitwise_and", "or": "bitwise_or",
              "xor": "bitwise_xor", "pow": "pow"}
     for name, what in {**nodes, **calls}.items():
-        build = partial(binary if name in nodes else _intrinsic, what)
+        build = partial(binary, what) if name in nodes else (
+            lambda a, b, what=what: upper("intrinsic")(what, a, b))
         setattr(PrimExpr, f"__{name}__", lambda self, other, build=build: build(self, other))
         setattr(PrimExpr, f"__r{name}__", lambda self, other, build=build: build(other, self))
     for name, what in {"lt": LT, "le": LE, "gt": GT, "ge": GE}.items():

@@ -1,8 +1,11 @@
-"""IRModule: the functions of a program by name. A module is a value: `with_function` returns a new one."""
+"""IRModule: the functions of a program by name. Passes make new ones, `with_function`; scripts may change theirs."""
 from __future__ import annotations
 
 from .node import Node, node, node_field
 from .upper import upper
+
+
+SYMBOL = "global_symbol"  # the attribute of a function that others find, which says by what name
 
 
 class BaseFunc(Node):
@@ -22,6 +25,12 @@ class GlobalVar(Node):
 
     def __repr__(self):
         return f'I.GlobalVar("{self.name}")'
+
+    def __eq__(self, other):
+        return self.name == (other.name if isinstance(other, GlobalVar) else other)
+
+    def __hash__(self):
+        return hash(self.name)
 
     @property
     def name_hint(self):
@@ -67,13 +76,20 @@ class IRModule(Node):
         return _name(name) in self.functions
 
     def __setitem__(self, name, function):
-        raise TypeError(f"a module is a value and does not change: mod = mod.with_function({_name(name)!r}, function)")
+        """Put a function into this module, in the place of one of that name.
+        What was made of it before keeps the old."""
+        self.functions[FunctionName(_name(name))] = function
 
     update_func = __setitem__
 
     def update(self, other):
-        raise TypeError("a module is a value and does not change: "
-                        "mod = mod.with_functions({**mod.functions, **other.functions})")
+        """Put the functions of another module, or of a dict, into this one."""
+        for name, function in getattr(other, "functions", other).items():
+            self[name] = function
+
+    def clone(self):
+        """A module of the same functions, which may be changed without this one."""
+        return IRModule(dict(self.functions), dict(self.attrs))
 
     def functions_items(self):
         """[(GlobalVar, function)] in order of their names."""
@@ -129,6 +145,17 @@ def _name(name):
 def with_attr(value, key, attr):
     """A function or module with an attribute more, or with all of a dict of them."""
     return value.replace(attrs={**value.attrs, **(key if isinstance(key, dict) else {key: attr})})
+
+
+def linked(func, name, private=False):
+    """A function that others find by its "global_symbol": that which it has, or `name`; private ones have none."""
+    return func if private or SYMBOL in func.attrs else func.with_attr(SYMBOL, name)
+
+
+def linkage(func, name):
+    """(whether a function called `name` is private, its attributes but for the symbol that its name says)."""
+    attrs = func.attrs or {}
+    return SYMBOL not in attrs, attrs if attrs.get(SYMBOL) != name else {k: v for k, v in attrs.items() if k != SYMBOL}
 
 
 def without_attr(value, key):

@@ -8,6 +8,7 @@ Field metadata says what reflection cannot see:
   node_field(define=True)   variables (or buffers) in this field are *defined* here: two structures are equal up to a
                             renaming of them
   node_field(ignore=True)   not part of the structure (origins, caches)
+  node_field(label=True)    a name: structures that differ in it alone are equal
 """
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter, is_
 
 import numpy as np
+
+from .target import Target
 
 REGISTRY: dict[str, type] = {}
 MOST_COMPARED = 64  # elements of an array that structure_key compares
@@ -35,6 +38,7 @@ class Node:
     _holds_statements = True  # whether statements may be below: no, of expressions and what these are made of
     _define: frozenset = frozenset()
     _ignore: frozenset = frozenset()
+    _compared: tuple[str, ...] = ()  # the fields that make the structure: the visible ones without labels
     _is_statement = False
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
 
@@ -79,6 +83,7 @@ def node(cls):
     cls._define = frozenset(f.name for f in listed if f.metadata.get("define"))
     cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
     cls._visible = tuple(name for name in cls._fields if name not in cls._ignore)
+    cls._compared = tuple(f.name for f in listed if f.name not in cls._ignore and not f.metadata.get("label"))
     cls._branches = tuple(f.name for f in listed if f.name not in cls._ignore and f.type not in _PLAIN)
     cls._below = staticmethod(_getter(cls._branches))
     if cls.__name__ in REGISTRY:
@@ -93,9 +98,17 @@ def _getter(names):
     return get if len(names) > 1 else (lambda node: (get(node),)) if names else (lambda node: ())
 
 
-def node_field(*, define=False, ignore=False, **kwargs):
+def make_node(type_key, **kwargs):
+    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields."""
+    name = type_key.rpartition(".")[2]
+    if name not in REGISTRY:
+        raise ValueError(f"there is no class of nodes {type_key!r}")
+    return REGISTRY[name](**kwargs)
+
+
+def node_field(*, define=False, ignore=False, label=False, **kwargs):
     """A dataclass field with the reflection metadata described above."""
-    return field(metadata={"define": define, "ignore": ignore}, **kwargs)
+    return field(metadata={"define": define, "ignore": ignore, "label": label}, **kwargs)
 
 
 # ---------------------------------------------------------------- visiting
@@ -283,8 +296,7 @@ class StructuralEqual:
                 return False
             if a._is_binder_leaf:
                 return self._binder(a, b, defining)
-            return all(self.same(getattr(a, f), getattr(b, f), defining or f in a._define)
-                       for f in a._fields if f not in a._ignore)
+            return all(self.same(getattr(a, f), getattr(b, f), defining or f in a._define) for f in a._compared)
         if isinstance(a, (tuple, list)):
             return isinstance(b, (tuple, list)) and len(a) == len(b) and all(
                 self.same(x, y, defining) for x, y in zip(a, b))
@@ -296,6 +308,8 @@ class StructuralEqual:
                     and a.tobytes() == b.tobytes())
         if isinstance(a, float):  # by bits: NaN equals itself, 0.0 differs from -0.0
             return isinstance(b, float) and (a.hex() == b.hex())
+        if hasattr(a, "__array__") and type(a) is type(b):  # a tensor that holds an array
+            return self.same(np.asarray(a), np.asarray(b), defining)
         return type(a) is type(b) and a == b
 
     def _binder(self, a, b, defining):
@@ -325,11 +339,12 @@ def structural_hash(root, map_free_vars=False):
 
     Free variables hash by name and type: equal free variables are the same object, so they agree.
     """
-    return int.from_bytes(digest(root, map_free_vars), "little")
+    return int.from_bytes(digest(root, map_free_vars, labels=False), "little")
 
 
-def digest(root, map_free_vars=False, names=False, size=8):
-    """The hash of structural_hash as `size` bytes; names: also of the names of variables and buffers."""
+def digest(root, map_free_vars=False, names=False, size=8, labels=True):
+    """A hash as structural_hash's as `size` bytes; labels: also of fields that are labels, names: also of the names of
+    variables and buffers."""
     state = hashlib.blake2b(digest_size=size)
     numbering = {}
 
@@ -349,9 +364,8 @@ def digest(root, map_free_vars=False, names=False, size=8):
                     state.update(f"#{known};".encode())
                 return
             state.update(type(value).__name__.encode() + b"(")
-            for f in value._fields:
-                if f not in value._ignore:
-                    feed(getattr(value, f), defining or f in value._define)
+            for f in value._visible if labels else value._compared:
+                feed(getattr(value, f), defining or f in value._define)
             state.update(b")")
         elif isinstance(value, (tuple, list)):
             state.update(b"[")
@@ -369,6 +383,8 @@ def digest(root, map_free_vars=False, names=False, size=8):
             state.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
         elif isinstance(value, float):
             state.update(f"{value.hex()};".encode())
+        elif hasattr(value, "__array__"):
+            feed(np.asarray(value), defining)
         else:
             state.update(f"{value!r};".encode())
 
@@ -421,6 +437,8 @@ def save_json(root):
             return value
         if isinstance(value, str):
             return str(value)
+        if isinstance(value, Target) and value.without_host() == Target.get(value.name):
+            return {"target": value.name, "host": put(value.host)}
         raise TypeError(f"cannot save a {type(value).__name__} as JSON")
 
     top = put(root)
@@ -448,6 +466,8 @@ def _take(value, built):
             return built[value["node"]]
         if "map" in value:
             return {_take(k, built): _take(v, built) for k, v in value["map"]}
+        if "target" in value:
+            return Target(value["target"], host=_take(value["host"], built))
         if "float" in value:
             return float.fromhex(value["float"])
         raw = np.frombuffer(base64.b64decode(value["array"]), dtype=value["dtype"])

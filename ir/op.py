@@ -1,4 +1,6 @@
-"""The operator table of the graph IR: one OpSpec per operator, as data. Families register rows in ir/relax/ops/."""
+"""The operator table of the graph IR: one OpSpec per operator, as data. Families register rows in ir/relax/ops/.
+Op is an operator by its name, with the attributes that scripts register.
+"""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -61,3 +63,54 @@ def get(name):
     if name not in OPS:
         raise KeyError(f"unknown operator {name!r}; ir/relax/ops/ registers the known ones")
     return OPS[name]
+
+
+# ---------------------------------------------------------------- names and attributes, as scripts have them
+
+OP_ATTRS = {}  # attribute of operators -> {operator: value}, as register_op_attr has them
+_LEVELS = {}  # (operator, attribute) -> the level at which its value was said
+
+
+class Op(str):
+    """The callee of a Call: its name, a string that scripts also read as call.op.name and compare with Op.get(name)."""
+
+    __slots__ = ()
+    space = ""  # what TVM writes before the names
+
+    @property
+    def name(self):
+        return self.space + self
+
+    def same_as(self, other):
+        """Whether both are one operator."""
+        return self == other
+
+    def get_attr(self, attr_name):
+        """What is registered for the operator; None where nothing is."""
+        return OP_ATTRS.get(attr_name, {}).get(self)
+
+    def has_attr(self, attr_name):
+        return self in OP_ATTRS.get(attr_name, {})
+
+    def set_attr(self, attr_name, value, plevel=10):
+        """Register a value. What was registered at a higher level stays."""
+        if _LEVELS.get((self, attr_name), plevel) <= plevel:
+            OP_ATTRS.setdefault(attr_name, {})[self] = value
+            _LEVELS[self, attr_name] = plevel
+
+    def reset_attr(self, attr_name):
+        OP_ATTRS.get(attr_name, {}).pop(self, None)
+        _LEVELS.pop((self, attr_name), None)
+
+    @staticmethod
+    def get(op_name):
+        name = op_name.removeprefix("relax.")
+        return Op("nn.leaky_relu" if name == "nn.leakyrelu" else name)
+
+
+def register_op_attr(op_name, attr_key, value=None, level=10):
+    """Let Op.get(op_name).get_attr(attr_key) be a value; without one, a decorator of it."""
+    def register(given):
+        Op.get(op_name).set_attr(attr_key, given, level)
+        return given
+    return register if value is None else register(value)

@@ -19,12 +19,19 @@ MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.
 # What rules ask for that an instruction set brings: any of these words of `isa`.
 FEATURES = {
     "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
+    "by_number": {"v"},                # an FMA takes a number, in a register of its own, for all lanes of an operand
     "dot_u8s8": {"avx512_vnni", "avx_vnni", "i8mm"},  # adds up four products of bytes without a sign and with one
     "dot_s8s8": {"asimddp"},          # the same of bytes that both have a sign, or both have none
     "dot_pairs": {"dsp"},              # multiplies pairs of 16 bits, and adds both products
     "dot_rows": {"mve"},               # multiplies rows of 16 bytes, and adds up all products
-    "products_s8s8": {"asimd"},       # products of 16 bits of bytes that both have a sign, or both have none
+    "byte_columns": {"mve"},           # vectors of four bytes or results, widened, beside single sums
+    "products_s8s8": {"asimd", "mve"},  # multiplies bytes that both have a sign, or both have none, without widening
+    "dot_s16s16": {"sse4_1", "avx2"},  # adds up two products of 16 bits
     "matrix_dots": {"i8mm"},          # the same of two rows by two columns, eight products each
+    "dot_bf16": {"avx512_bf16", "bf16"},  # adds up two products of bfloat16 in float32
+    "matrix_dot_bf16": {"bf16"},      # the same of two rows by two columns, four products each
+    "half_vectors": {"asimdhp"},      # computes in vectors of float16
+    "half_sums": {"fp16"},            # and does so where it may, for it was asked (codegen/compile.py)
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -102,18 +109,18 @@ class Limits:
 
 
 class _Named(type):
-    """Target("llvm -mcpu=znver4") is the row of that name; with fields, a new row."""
+    """Target("llvm -mcpu=znver4") is the row of that name, Target("cuda", host="llvm") one with a host; with fields, a
+    new row."""
 
     def __call__(cls, target=None, host=None, **fields):
         if fields:
             return super().__call__(**fields, host=host) if target is None else super().__call__(
                 target, **fields, host=host)
-        if host is not None:
-            cls.get(host)  # a target on the CPU is its own host; the name must be one
-        return cls.get(target)
+        row = cls.get(target)
+        return row if host is None else row.with_host(host)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Target(metaclass=_Named):
     """The description of a machine that the compiler reads.
 
@@ -124,7 +131,7 @@ class Target(metaclass=_Named):
     memories      where buffers of each scope lie
     threads       how loops are shared
     launch        the Limits of a device that kernels are launched on; None for a CPU
-    host          the name of the target whose programs call this one's; None: its own
+    host          the Target whose programs call this one's; None: not said
     costs         {name: Cost} (costs.py)
     freestanding  whether programs have no C library around them
     byte_order    "little" or "big", of numbers in memory
@@ -137,7 +144,7 @@ class Target(metaclass=_Named):
     memories: tuple[Memory, ...] = (Memory("global"), Memory("local"))
     threads: Threads = Threads()
     launch: Limits | None = None
-    host: str | None = None
+    host: Target | None = None
     costs: Table = BASE
     freestanding: bool = False
     byte_order: str = "little"
@@ -176,6 +183,14 @@ class Target(metaclass=_Named):
         return replace(self, name=name, isa=self.isa | frozenset(isa), costs=Table({**self.costs, **(costs or {})}),
                        **fields)
 
+    def with_host(self, host):
+        """The target whose programs those of a host call: a Target, or what `get` knows one by."""
+        return replace(self, host=Target.get(host))
+
+    def without_host(self):
+        """The target alone, as a kernel has it whose caller is a function of its own."""
+        return self if self.host is None else replace(self, host=None)
+
     def without(self, feature):
         """The target as a rule sees it that makes no use of a feature."""
         return replace(self, isa=self.isa - FEATURES[feature])
@@ -207,8 +222,8 @@ class Target(metaclass=_Named):
 
     @property
     def multiplies_bytes(self):
-        """Whether products of bytes and constants of bytes, added up in int32, are computed as they are: by instructions
-        of the target or by products of 16 bits. GPUs compute them as floats."""
+        """Whether products of bytes and constants of bytes, added up in int32, are computed as they are: by
+        instructions of the target or by products of 16 bits. GPUs compute them as floats."""
         return self.kind == "c"
 
     def dots(self, rows, columns):
@@ -218,8 +233,18 @@ class Target(metaclass=_Named):
             return 2
         return int(rows == columns and not FEATURES["products_s8s8"].isdisjoint(self.isa))
 
+    @property
+    def multiplies_shorts(self):
+        """Whether vectors multiply integers of 16 bits as pairs: where an instruction does, or none adds up products of
+        bytes, of which these are two."""
+        return self.lanes > 1 and (not FEATURES["dot_s16s16"].isdisjoint(self.isa) or self.dots("int8", "int8") < 2)
+
     def __str__(self):
         return self.name
+
+    def __repr__(self):
+        """As scripts spell it."""
+        return f"T.target({str(self)!r}{'' if self.host is None else f', host={str(self.host)!r}'})".replace("'", '"')
 
     # ------------------------------------------------------------ what rules ask for most
 
@@ -260,12 +285,22 @@ class Target(metaclass=_Named):
         return not FEATURES["by_element"].isdisjoint(self.isa)
 
     @cached_property
+    def by_number(self):
+        return not FEATURES["by_number"].isdisjoint(self.isa)
+
+    @cached_property
     def dot_pairs(self):
         return not FEATURES["dot_pairs"].isdisjoint(self.isa)
 
     @cached_property
     def dot_rows(self):
         return not FEATURES["dot_rows"].isdisjoint(self.isa)
+
+    @cached_property
+    def columns(self):
+        """The target as rules see it that make vectors of what lies in a row, where it has vectors beside tiles of
+        single numbers; None elsewhere."""
+        return None if FEATURES["byte_columns"].isdisjoint(self.isa) else self.holding(_FOUR)
 
     @cached_property
     def integers(self):
@@ -275,16 +310,37 @@ class Target(metaclass=_Named):
 
     @cached_property
     def dots_by_lane(self):
-        """The names of the products of words of bytes that take one lane of a register for all of an operand."""
+        """The names of the products of words that take one lane of a register for all of an operand."""
         if not self.by_element:
             return ()
         signs = {"s": "int8", "u": "uint8"}
-        return tuple(f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]) == 2)
+        bytes_ = (f"dot_{x}8{y}8" for x in signs for y in signs if self.dots(signs[x], signs[y]) == 2)
+        shorts = ("dot_s16s16",) if "asimd" in self.isa and self.byte_order == "little" else ()
+        return *bytes_, *shorts, *self.half_dots
 
     @cached_property
     def matrix_dots(self):
-        """The names of the products of words of bytes that an instruction has of two rows by two columns."""
-        return () if FEATURES["matrix_dots"].isdisjoint(self.isa) else ("dot_s8s8", "dot_u8u8", "dot_u8s8")
+        """The names of the products of words that an instruction has of two rows by two columns."""
+        bytes_ = () if FEATURES["matrix_dots"].isdisjoint(self.isa) else ("dot_s8s8", "dot_u8u8", "dot_u8s8")
+        return bytes_ if FEATURES["matrix_dot_bf16"].isdisjoint(self.isa) else (*bytes_, *self.half_dots)
+
+    @cached_property
+    def half_dots(self):
+        """The names of the products of words of two halves that an instruction has."""
+        big = self.byte_order == "big"  # of whose words the halves lie the other way round
+        return () if big or FEATURES["dot_bf16"].isdisjoint(self.isa) else ("dot_bf16",)
+
+    @property
+    def half_vectors(self):
+        """Whether it computes in vectors of float16."""
+        return not FEATURES["half_vectors"].isdisjoint(self.isa)
+
+    @cached_property
+    def halves(self):
+        """The target as rules see it of functions that are computed in float16 (tir/halves.py); None where none are."""
+        if not self.half_vectors or FEATURES["half_sums"].isdisjoint(self.isa):
+            return None
+        return self.holding(replace(self._float32, lanes=2 * self.lanes))
 
     @cached_property
     def integer_tiles(self):
@@ -324,9 +380,10 @@ _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumul
 _ARMV8_2 = "asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()
 # FPUs without vectors: gcc 12 keeps 20 sums in 32 registers beside their operands at -O2, -Os and -O3, spills with 24.
 _SCALARS = Vector(1, 32, accumulators=20)
-# Their integers, as gcc 12 keeps sums beside what it multiplies: 4 where words are taken apart, or where 8 registers are
-# those of most instructions.
+# Their integers, as gcc 12 keeps sums beside what it multiplies: 4 where words are taken apart, or where 8 registers
+# are those of most instructions.
 _LOW, _THUMB, _PAIRS, _RISCV = (Vector(1, n, accumulators=a) for n, a in ((8, 4), (13, 8), (13, 4), (29, 8)))
+_FOUR = Vector(4, 8, accumulators=4)  # of Helium
 _BOARD = {"costs": SCALAR, "threads": Threads(most=1, stack_bytes=2 << 10), "freestanding": True}
 # Engines have as many registers as the processor below, at least 16.
 _WASM = {"threads": Threads(most=1), "freestanding": True}
@@ -337,6 +394,8 @@ _ROWS = (
     _V4_VNNI,
     # Ice Lake and Zen 5: bytes are permuted, too.
     _V4_VBMI,
+    # Zen 4 and 5, Sapphire Rapids: products of bfloat16, two at a time.
+    _row("x86-64-v4-bf16", _V4_VBMI, isa={"avx512_bf16"}),
     # Halves of vectors go through units for 256 bits, of which FMAs and additions have two each.
     _row("x86-64-v4-zen4", _V4_VBMI, isa={"avx512_vbmi2"}),
     # What Intel's server processors have since 2023 (Sapphire Rapids).
@@ -344,6 +403,8 @@ _ROWS = (
     _AARCH64,
     _row("aarch64-dotprod", _AARCH64, isa={"asimddp"}),
     _row("aarch64-i8mm", _AARCH64, isa={"asimddp", "i8mm"}),
+    _row("aarch64-fp16", _AARCH64, isa={"asimddp", "asimdhp", "fphp"}),
+    _row("aarch64-bf16", _AARCH64, isa={"asimddp", "asimdhp", "fphp", "i8mm", "bf16"}),
     _row("aarch64-neoverse-n1", _AARCH64, isa=_ARMV8_2),
     _row("aarch64-cortex-a53", _AARCH64, isa={"crc32"}),
     _row("aarch64-cortex-a72", _AARCH64, isa={"crc32"}),
@@ -351,6 +412,8 @@ _ROWS = (
     _row("armv7-linux-gnueabihf", isa={"neon", "vfpv4"}, vector=Vector(4, 16, accumulators=9)),
     _row("s390x-linux-gnu", byte_order="big"),
     _row("riscv64-linux-gnu", vector=_SCALARS, costs=SCALAR),
+    # Vectors of four registers, of which there are eight: of the length of 128 bits that each processor has at least.
+    _row("riscv64-v", isa={"v"}, vector=Vector(16, 8, accumulators=6)),
     _row("armv7-vfpv3-linux-gnueabihf", isa={"vfpv3"}, vector=_SCALARS, costs=SCALAR),
     # Microcontrollers, by what computes floats: nothing, an FPU, vectors that only compilers make.
     *(_row(name, integers=own, **_BOARD) for name, own in (
@@ -371,14 +434,14 @@ _GPU_MEMORIES = (Memory("global", align=256), Memory("shared", 48 << 10, 16, "__
                  Memory("shared.dyn", 163 << 10, 16, "extern __shared__"), Memory("local", align=16),
                  Memory("warp", align=16))
 _ONE = Threads(most=1)
-_SM_80 = _row("cuda-sm_80", isa={"sm_80"}, vector=Vector(4, 64), kind=TargetKind("cuda"), threads=_ONE, host="c",
+_SM_80 = _row("cuda-sm_80", isa={"sm_80"}, vector=Vector(4, 64), kind=TargetKind("cuda"), threads=_ONE,
               memories=_GPU_MEMORIES, launch=Limits())
 _GPU_ROWS = (
     _SM_80,
     _row("cuda-sm_90a", _SM_80, isa={"sm_90", "sm_90a"}, launch=Limits(shared_dyn_bytes=227 << 10, sms=132),
          memories=tuple(replace(m, bytes=227 << 10) if m.scope == "shared.dyn" else m for m in _GPU_MEMORIES)),
     _row("cuda", _SM_80),  # for both, and for newer ones by PTX
-    _row("opencl", vector=Vector(4, 64), kind=TargetKind("opencl"), threads=_ONE, host="c",
+    _row("opencl", vector=Vector(4, 64), kind=TargetKind("opencl"), threads=_ONE,
          memories=(Memory("global", align=128, qualifier="__global"), Memory("shared", 32 << 10, 16, "__local"),
                    Memory("local", align=16)),
          launch=Limits(max_threads=256, shared_bytes=32 << 10, shared_dyn_bytes=32 << 10, block=(256, 256, 64),
@@ -389,7 +452,7 @@ ROWS = {row.name: row for row in (*_ROWS, *_GPU_ROWS)}
 
 def row_named(name):
     """The row of a name. Raises TargetError for another one."""
-    if name not in ROWS:
+    if not isinstance(name, str) or name not in ROWS:
         raise TargetError(f"unknown target {name!r}; known: {', '.join(Target.names())}")
     return ROWS[name]
 

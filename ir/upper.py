@@ -21,4 +21,12 @@ def upper(name):
     return _PROVIDED[name]
 
 
-__all__ = ["provides", "upper"]
+def upper_method(name):
+    """A method that is the function a higher module registered as `name`."""
+    def method(self, *args, **kwargs):
+        return _PROVIDED[name](self, *args, **kwargs)
+    method.__doc__ = "What is printed of it; see ir/script."
+    return method
+
+
+__all__ = ["provides", "upper", "upper_method"]

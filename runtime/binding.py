@@ -55,7 +55,8 @@ def cdef_of(model):
                  *(f"void *output{i}" for i in range(len(model.outputs))),
                  *(f"int64_t *found{i}" for i in range(len(getattr(model, "found", ()))))]
     further = "void *memory, size_t bytes, " * len(getattr(model, "further_memories", ()))
-    own = _MODEL.format(name=model.name, further=further, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+    own = _MODEL.format(name=model.name, further=further, dims_or_void=", ".join(dims) or "void",
+                        run=", ".join(arguments))
     return HEADER + _PROFILE + own
 
 
@@ -146,7 +147,8 @@ class Binding:
             return
         self._arena = aligned_empty(need, self.info.arena_align)
         beside = [x for array in self._memories for x in (self._pointer(array), len(array))]
-        self._check("init_", self._net, self._pointer(self._arena), need, *beside, ABI, self._ffi.sizeof("ingot_model_info"))
+        self._check("init_", self._net, self._pointer(self._arena), need, *beside, ABI,
+                    self._ffi.sizeof("ingot_model_info"))
         if self._reader is not None:
             self._check("set_reader", self._net[0], self._reader, self._ffi.NULL)
         elif self._weights is not None:

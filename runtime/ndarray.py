@@ -2,11 +2,14 @@
 makes the arrays of cuda_array.py."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..ir.dtype import DataType
 from .binding import aligned_empty
 from . import cuda_array
+from .dlpack import take, to_capsule
 from .device import BACKENDS, CPU, CUDA, Backend, Device, cpu, cuda, device as _device
 
 device = _device
@@ -73,6 +76,18 @@ class NDArray:
             raise IndexError(f"an NDArray is read as a whole, not at {index!r}; .numpy() gives an array")
         return self
 
+    def _create_view(self, shape, dtype=None, relative_byte_offset=0):
+        """The memory from a byte on as a tensor of another shape and dtype. ValueError where it is too small."""
+        dtype = DataType(self.dtype if dtype is None else dtype)
+        end = relative_byte_offset + math.prod(shape) * dtype.numpy.itemsize
+        if relative_byte_offset < 0 or end > self._array.nbytes or min(shape, default=0) < 0:
+            raise ValueError(f"a view {list(shape)} of {dtype} would occupy bytes {relative_byte_offset} <= i_byte < "
+                             f"{end}, but the NDArray being viewed only contains {self._array.nbytes} bytes")
+        if not self._array.flags.c_contiguous:
+            raise ValueError("only an NDArray whose elements lie one behind the other is viewed: copy it first")
+        memory = self._array.reshape(-1).view(np.uint8)[relative_byte_offset:end]
+        return NDArray(memory.view(dtype.numpy).reshape(tuple(shape)), self.device)
+
     def same_as(self, other):
         """Whether both are the same memory."""
         return isinstance(other, NDArray) and self._array.__array_interface__ == other._array.__array_interface__
@@ -84,6 +99,8 @@ class NDArray:
 
     def __dlpack__(self, **options):
         try:
+            if self.dtype == "bfloat16" and self._array.flags.c_contiguous:  # which numpy does not pass on
+                return to_capsule(self._array, self._array.ctypes.data, self.shape, self.dtype, self.device)
             return self._array.__dlpack__(**options)
         except (BufferError, TypeError) as error:
             raise BufferError(f"a {self.dtype} NDArray cannot be passed by DLPack: {error}") from error
@@ -175,9 +192,25 @@ def from_dlpack(tensor):
         return cuda_array.from_other(tensor)
     if kind != cpu().device_type:
         raise ValueError(f"the tensor is on DLPack's device type {kind}; copy it to the CPU first")
-    found = np.from_dlpack(source)
+    bfloat16 = str(getattr(tensor, "dtype", "")).endswith("bfloat16")  # which numpy does not take
+    found = _taken(take(source.__dlpack__())) if bfloat16 else np.from_dlpack(source)
     dtype_of(found)
     return NDArray(found)
+
+
+class _Memory:
+    """Memory of a tensor of another library, as numpy reads it: bytes, which keep the tensor."""
+
+    def __init__(self, tensor, size):
+        self.tensor = tensor
+        self.__array_interface__ = {"data": (tensor.pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _taken(tensor):
+    """A tensor that numpy does not take, as an array of the same memory."""
+    dtype = DataType(tensor.dtype).numpy
+    size = int(np.prod(tensor.shape, dtype=np.int64)) * dtype.itemsize
+    return np.asarray(_Memory(tensor, size)).view(dtype).reshape(tensor.shape)
 
 
 __all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack", "numpyasarray"]

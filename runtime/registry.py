@@ -8,10 +8,9 @@ import numpy as np
 
 from ..codegen.c_types import C_TYPES, c_string, dlpack_type
 from ..ir.dtype import DataType
+from ..ir.tir.runtime_ops import PACKED_FUNCTIONS as _FUNCTIONS
 from .ndarray import NDArray
 from .packed import FFI, INT, TENSOR
-
-_FUNCTIONS = {}  # name -> function
 
 
 class PackedCallError(RuntimeError):

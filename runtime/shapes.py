@@ -11,7 +11,7 @@ from ..ir.expr import Var, free_vars, substitute
 from ..ir.relax.evaluate import dim_value, solve_dims
 
 
-class InputError(ValueError):
+class InputError(ValueError, RuntimeError):
     """An array that does not fit the network's declaration; the message names the input."""
 
 

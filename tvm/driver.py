@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from ..codegen.module import make_module
 from ..codegen.target import Target
-from ..ir.module import IRModule
+from ..ir.module import GlobalVar, IRModule
 from ..ir.relax.expr import Function
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
+from ..ir.transform.classic.inline import inline_private_functions
 from ..ir.transform.context import PassContext
 from ..ir.transform.pass_table import TIR
 from ..ir.node import collect
@@ -101,7 +102,11 @@ def _functions(inp, args, name, binds):
     if not inp.functions:
         raise ValueError("the module has no function")
     found = {}
-    for n, f in inp.functions.items():
+    for n, f in inline_private_functions(inp).functions.items():
+        calls = collect(f.body, GlobalVar)
+        if calls:
+            raise ValueError(f"function {n} calls {calls[0].name} of its module, which cannot be inlined: that takes "
+                             "private functions without buffers, blocks and results, which do not call themselves")
         symbol = f.attrs.get("global_symbol", n)
         if symbol in found:
             raise ValueError(f"two functions of the module have the global_symbol {symbol!r}: give one another, "

@@ -4,21 +4,45 @@ from __future__ import annotations
 from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
-OWN = frozenset("""_ffi _ffi.base contrib contrib.cblas contrib.cc contrib.clang contrib.nvcc contrib.utils dlight
-dlight.base dlight.gpu driver error relax relax.analysis relax.backend relax.backend.cblas
-relax.backend.pattern_registry relax.dpl relax.expr relax.expr_functor relax.ir relax.ir.instrument relax.jit
-relax.transform relax.vm target te te.replay
-te.schedule te.stage testing
-tir tir.analysis tir.stmt_functor tir.transform topi topi.cuda topi.generic""".split())
+OWN = frozenset("""
+_ffi _ffi.base
+arith arith._ffi_api
+comparing
+contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.utils
+dlight dlight.base dlight.gpu
+driver
+error
+meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
+relax relax.analysis relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
+relax.report relax.transform relax.utils relax.vm
+relax.backend relax.backend.cblas relax.backend.pattern_registry
+relax.frontend relax.frontend.onnx
+relax.ir relax.ir.instrument
+relax.transform.legalize_ops relax.transform.legalize_ops.common
+relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
+target
+te te.replay te.schedule te.stage
+testing
+tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
+topi topi.cuda topi.generic topi.nn
+""".split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl", "relax.frontend": "frontend",
+    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
+    "relax.frontend.common": "frontend.params",
+    "relax.frontend.nn": "frontend.nn", "relax.frontend.torch": "frontend.torch",
+    "relax.frontend.torch.exported_program_translator": "frontend.torch.exported",
+    "relax.frontend.torch.fx_translator": "frontend.torch.fx_graphs",
     "relax.transform.transform": "tvm.relax.transform", "relax.vm_build": "tvm.relax.vm",
-    "script.parser": "script", "te": "ir.te", "tir": "ir.tir",
-    "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
-    "tir.tensor_intrin": "ir.schedule.intrin", "topi.utils": "ir.topi.utils", "transform": "ir.transform",
+    "runtime.container": "runtime.builtins", "runtime.relax_vm": "tvm.relax.vm", "script.parser": "script",
+    "te": "ir.te", "tir": "ir.tir",
+    "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
+    "tir.transform.function_pass": "tvm.tir.transform", "tir.transform.transform": "tvm.tir.transform",
+    "tir.tensor_intrin": "ir.schedule.intrin", "topi.nn.pooling": "tvm.topi.nn", "topi.nn.utils": "tvm.topi.nn",
+    "topi.utils": "ir.topi.utils",
+    "transform": "ir.transform",
 }
 # What stands directly below tvm.
 MODULES = tuple(sorted(name for name in {*OWN, *PLACES} if "." not in name))

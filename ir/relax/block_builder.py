@@ -4,17 +4,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import IntImm, PrimExpr, Var as PrimVar, const, free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
-from ..te import Tensor, create_prim_func, placeholder
 from ..upper import upper
 from .infos import call_info, derived_info
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimStructInfo, PrimValue,
-                   RelaxCall, RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem,
-                   TupleStructInfo, VarBinding, as_struct_info, call_tir, function_of_blocks)
+from .tensor_calls import TensorCall
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
+                   RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
+                   call_tir, function_of_blocks)
 
 
 def call_op(name, *args, **attrs):
@@ -42,7 +41,7 @@ def call_op(name, *args, **attrs):
 
 def as_argument(a):
     """A value as an argument of a call: lists of dimensions are shapes, of expressions tuples, numbers PrimValues."""
-    if isinstance(a, RelaxExpr):
+    if isinstance(a, (RelaxExpr, GlobalVar)):
         return a
     if isinstance(a, (list, tuple)):
         return RelaxTuple(tuple(a)) if a and isinstance(a[0], RelaxExpr) else ShapeExpr(tuple(a))
@@ -75,6 +74,7 @@ class BlockBuilder:
         """mod: the module to begin with. separator: between a name and its number, where the name is taken."""
         self._mod, self._separator = mod or IRModule(), separator
         self._names, self._output, self.current_func = Names(), None, None
+        self.placeholders = Names()  # of variables that modules of a script make in the function being built
         self._blocks, self._bindings, self._in_dataflow = [], [], False
         self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
 
@@ -91,7 +91,7 @@ class BlockBuilder:
         if self.current_func is not None:
             raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
-        self._names, self._blocks, self._bindings = Names(), [], []
+        self._names, self._blocks, self._bindings, self.placeholders = Names(), [], [], Names()
         if params is not None:
             self._set_params(params)
         self.current_func = name
@@ -276,50 +276,13 @@ class BlockBuilder:
         Tensors among the arguments (also inside lists, tuples and dicts) become te.Tensors, shapes tuples of their
         dimensions and PrimValues expressions; func returns a te.Tensor, or a list or tuple of them.
         """
-        inputs = {}  # id of a tensor -> (it, its placeholder)
+        def bound(a):
+            return self._leaf(a) if isinstance(a, (RelaxCall, TupleGetItem)) else a
 
-        def convert(a):
-            if isinstance(a, (RelaxCall, TupleGetItem)):
-                a = self._leaf(a)
-            if isinstance(a, (list, tuple)):
-                return type(a)(convert(v) for v in a)
-            if isinstance(a, dict):
-                return {k: convert(v) for k, v in a.items()}
-            if isinstance(a, ShapeExpr):
-                return tuple(map(_te_dim, a.values))
-            if isinstance(a, PrimValue):
-                return a.value
-            if isinstance(a, RelaxTuple):
-                return tuple(map(convert, a.fields))
-            if not isinstance(a, RelaxExpr):
-                return a
-            if isinstance(a.struct_info, PrimStructInfo) and a.struct_info.value is not None:
-                return a.struct_info.value
-            if id(a) not in inputs:
-                info = a.struct_info
-                if not isinstance(info, TensorStructInfo) or info.shape is None:
-                    raise TypeError(f"{getattr(a, 'name', 'an argument')} is {info}; a tensor expression takes tensors "
-                                    "of known shape")
-                inputs[id(a)] = a, placeholder(tuple(map(_te_dim, info.shape)), info.dtype,
-                                               getattr(a, "name", "") or "const")
-            return inputs[id(a)][1]
-
-        args, kwargs = convert(args), convert(kwargs)
-        result = func(*args, **kwargs)
-        results = list(result) if isinstance(result, (list, tuple)) else [result]
-        if not results or not all(isinstance(r, Tensor) for r in results):
-            raise TypeError(f"{getattr(func, '__name__', 'the function')} must return a te.Tensor or several, not "
-                            f"{result!r}")
-        placeholders = [p for _, p in inputs.values()]
-        infos = [TensorStructInfo(r.shape, r.dtype) for r in results]
-        given = [v for v in _scalars((args, kwargs)) if isinstance(v, PrimVar)]
-        dims = list({id(v): v for v in (*free_vars([t.shape for t in (*placeholders, *results)]), *given)}.values())
-        prim = create_prim_func([*placeholders, *results, *dims], attrs={"tir.noalias": True})
-        prim = prim.replace(attrs={**prim.attrs, **(primfunc_attrs or {})})
+        made = TensorCall(func, args, kwargs, bound, primfunc_attrs)
         name = getattr(func, "name", None) or getattr(func, "__name__", "te_func")
-        gv = self.add_func(prim, primfunc_name_hint or name.rpartition(".")[2].replace("<lambda>", "te_func"))
-        info = infos if isinstance(result, (list, tuple)) else infos[0]
-        return call_tir(gv, [a for a, _ in inputs.values()], info, dims)
+        gv = self.add_func(made.func, primfunc_name_hint or name.rpartition(".")[2].replace("<lambda>", "te_func"))
+        return call_tir(gv, made.args, made.info, made.dims)
 
     def emit_te(self, func, *args, name_hint="", **kwargs):
         """Bind call_te(func, *args, **kwargs)."""
@@ -351,19 +314,6 @@ def called_info(call, builder=None):
     if len(info.params) != len(call.args):
         raise InferError(f"the function takes {len(info.params)} arguments, got {len(call.args)}")
     return derived_info(info.params, info.ret, call.args)
-
-
-def _scalars(value):
-    """The variables of the expressions among the arguments of a tensor expression."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, (list, tuple)):
-        return [v for item in value for v in _scalars(item)]
-    return free_vars(value) if isinstance(value, PrimExpr) else []
-
-
-def _te_dim(dim):
-    return const(dim.value, "int32") if isinstance(dim, IntImm) and dim.value < 1 << 31 else dim
 
 
 __all__ = ["BlockBuilder", "BuilderError", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]

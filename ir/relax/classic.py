@@ -24,7 +24,7 @@ from .ops.common import has_wild, product, simplify
 
 _LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
 # Accepted without effect: they change nothing in inference, or only how TVM searches.
-_IGNORED = ("momentum", "training", "roi", "cubic_alpha", "cubic_exclude", "extrapolation_value", "assume_inbound")
+_IGNORED = ("training", "roi", "cubic_alpha", "cubic_exclude", "extrapolation_value", "assume_inbound")
 
 
 class Namespace:
@@ -168,7 +168,7 @@ class Namespace:
         if operator in _ADAPT:
             operands, attrs = _ADAPT[operator](self.ops, operands, attrs)
         attrs = {k: v for k, v in attrs.items() if not _implied(operator, spec, k, v, operands)}
-        return self.finish(operator, operands, {k: _widened(operator, spec, k, v) for k, v in attrs.items()})
+        return self.finish(operator, operands, {k: widened(operator, spec, k, v) for k, v in attrs.items()})
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,8 @@ def _implied(operator, spec, key, value, operands):
         return True
     spatial = re.search(r"([123])d(_|$)", operator)
     layout = _LAYOUT[spatial[1]] if spatial else None
-    allowed = {"layout": (layout,), "data_layout": (layout,), "out_layout": (layout, None, ""), "center": (True,),
-               "scale": (True,), "channel_axis": (1,), "out_dtype": (None, "", "void", dtype_of(operands[0])),
+    allowed = {"layout": (layout,), "data_layout": (layout,), "out_layout": (layout, None, ""),
+               "channel_axis": (1,), "out_dtype": (None, "", "void", dtype_of(operands[0])),
                "mode": (None, "fast", "clip"), "axes": (tuple(range(2, len(shape_of(operands[0])))),)}.get(key)
     if allowed is None:
         raise InferError(f"{operator} has no attribute {key}; it has {', '.join(spec.attrs) or 'none'}")
@@ -253,7 +253,7 @@ def _implied(operator, spec, key, value, operands):
     return True
 
 
-def _widened(operator, spec, key, value):
+def widened(operator, spec, key, value):
     """A number where one per axis is meant, and padding of each axis that stands for both its sides."""
     default = spec.attrs.get(key)
     if key in ("pool_size", "output_size") or operator == "image.resize2d" and key == "size":
@@ -403,9 +403,29 @@ def _pad(ops, args, attrs):
     return args, attrs
 
 
-_ADAPT = {"expand_dims": _axes, "squeeze": _axes,
+def _norm(ops, args, attrs):
+    """scale=False: gamma is 1. center=False: beta is 0."""
+    x, gamma, beta, *rest = args
+    gamma = gamma if attrs.pop("scale", True) else ops("ones_like", gamma)
+    beta = beta if attrs.pop("center", True) else ops("zeros_like", beta)
+    return [x, gamma, beta, *rest], attrs
+
+
+def _resize(ops, args, attrs):
+    """A size of numbers is an attribute, in whatever form it is given. The default of cubic_alpha is TVM's, not ONNX's,
+    which the operator's row has."""
+    attrs.setdefault("cubic_alpha", -0.5)
+    size = args[1] if len(args) > 1 else None
+    numbers = plain(size) if isinstance(size, ShapeExpr) else ()
+    if not numbers or not all(isinstance(n, int) for n in numbers):
+        return args, attrs
+    return args[:1], {**attrs, "size": numbers}
+
+
+_ADAPT = {"image.resize2d": _resize, **dict.fromkeys(("nn.batch_norm", "nn.layer_norm", "nn.instance_norm"), _norm),
+          "expand_dims": _axes, "squeeze": _axes,
           "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
           "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
           **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
-__all__ = ["Namespace", "dtype_of", "plain", "shape_of"]
+__all__ = ["Namespace", "dtype_of", "plain", "shape_of", "widened"]

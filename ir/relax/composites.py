@@ -20,7 +20,8 @@ def operands(names):
     return mark
 
 
-def _axis(name, axis, rank):
+def axis_in(name, axis, rank):
+    """An axis from 0, of one that may count from the end. InferError for one outside."""
     if not -rank <= axis < rank:
         raise InferError(f"{name}: axis {axis} is outside a tensor of {rank} dimensions")
     return axis % rank
@@ -33,7 +34,7 @@ def along(ops, vector, axis, rank):
 
 @operands("x fill_value")
 def full_like(ops, x, fill_value, dtype=None):
-    return ops("full", shape_of(x), fill_value, dtype or dtype_of(x))
+    return ops("full", shape_of(x), fill_value, dtype_of(x) if dtype in (None, "", "void") else dtype)
 
 
 def _constant(value):
@@ -55,7 +56,7 @@ def flatten(ops, x):
 
 def stack(ops, tensors, axis=0):
     tensors = list(getattr(tensors, "fields", tensors))
-    axis = _axis("stack", axis, len(shape_of(tensors[0])) + 1)
+    axis = axis_in("stack", axis, len(shape_of(tensors[0])) + 1)
     return ops("concat", [ops("expand_dims", t, axis) for t in tensors], axis)
 
 
@@ -71,7 +72,7 @@ def prelu(ops, data, alpha, axis=1):
     """alpha: one slope per channel, or one for all."""
     rank = len(shape_of(data))
     if len(shape_of(alpha)) == 1:
-        alpha = along(ops, alpha, _axis("nn.prelu", axis, rank), rank)
+        alpha = along(ops, alpha, axis_in("nn.prelu", axis, rank), rank)
     return ops("add", ops("maximum", data, 0.0), ops("multiply", alpha, ops("minimum", data, 0.0)))
 
 

@@ -9,13 +9,7 @@ from ..expr import Var, as_expr
 from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import dtype_of, plain, shape_of
-from .composites import operands
-
-
-def _axis(name, axis, rank):
-    if not -rank <= axis < rank:
-        raise InferError(f"{name}: axis {axis} is outside a tensor of {rank} dimensions")
-    return axis % rank
+from .composites import axis_in, operands
 
 
 def _static(name, dims):
@@ -28,11 +22,11 @@ def _static(name, dims):
 # ---------------------------------------------------------------- sorting
 
 def sort(ops, x, axis=-1, descending=False):
-    return ops("topk", x, ops.size(shape_of(x)[_axis("sort", axis, len(shape_of(x)))]), axis, "values", descending)
+    return ops("topk", x, ops.size(shape_of(x)[axis_in("sort", axis, len(shape_of(x)))]), axis, "values", descending)
 
 
 def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
-    extent = ops.size(shape_of(data)[_axis("argsort", axis, len(shape_of(data)))])
+    extent = ops.size(shape_of(data)[axis_in("argsort", axis, len(shape_of(data)))])
     return ops("topk", data, extent, axis, "indices", descending, dtype)
 
 
@@ -40,7 +34,7 @@ def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
     """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 where none is said."""
     if ret_type not in ("both", "values", "indices"):
         raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
-    extent = shape_of(data)[_axis("topk", axis, len(shape_of(data)))]
+    extent = shape_of(data)[axis_in("topk", axis, len(shape_of(data)))]
     k = ops.size(extent) if plain(k) < 1 else plain(k)
     call = ops.core("topk", data, k=k, axis=axis, largest=bool(largest))
     dtype = dtype or "int32"
@@ -179,7 +173,7 @@ def wrap_param(ops, data, dtype="float32"):
 def _scales(ops, name, data, scale, zero_point, axis):
     """The scale and zero point so that they broadcast along an axis."""
     rank = len(shape_of(data))
-    axis = 0 if not rank else _axis(name, axis, rank)
+    axis = 0 if not rank else axis_in(name, axis, rank)
     shaped = []
     for v in (scale, zero_point):
         own = shape_of(v)

@@ -82,7 +82,9 @@ def loop_parts(call, args):
 
 
 def is_control(value):
-    return isinstance(value, RelaxCall) and value.op in CONTROL
+    """Whether a value is one of these calls; R.tensor_to_shape of a script, whose dimensions have no names, is none."""
+    return isinstance(value, RelaxCall) and value.op in CONTROL and (
+        value.op != "tensor_to_shape" or "dims" in value.attrs)
 
 
 def fields_of(info):

@@ -10,9 +10,10 @@ from ..module import IRModule
 from ..node import collect
 from ..tir.interpreter import run as run_prim_func
 from ..upper import upper
-from .control import CONTROL, evaluate_control
+from .control import evaluate_control, fields_of, is_control
 from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
                    ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
+from .inplace import IN_PLACE, outputs_of
 
 
 class EvaluationError(ValueError):
@@ -107,11 +108,11 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         values, dims = dict(values), dict(dims)  # what a branch defines stays inside it
         _run(branch, values, dims, mod, {})
         return evaluate_expr(branch.body, values, dims, mod)
-    if expr.op in upper("classic_names")() and (
+    if expr.op in upper("classic_names")() and not is_control(expr) and (
             expr.op not in op_table.OPS or set(expr.attrs) != set(op_table.get(expr.op).attrs)):
         return evaluate_expr(upper("in_operators")(expr), values, dims, mod, name)
     args = [evaluate_expr(a, values, dims, mod) for a in expr.args]
-    if expr.op in CONTROL:
+    if is_control(expr):
         def run(key, arrays, known):
             results = evaluate(mod.with_function("main", mod[expr.attrs[key]]), arrays, known=known)
             return results if isinstance(results, tuple) else (results,)
@@ -119,11 +120,11 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
             return evaluate_control(expr, args, dims, run, dim_value)
         except ValueError as error:
             raise EvaluationError(str(error)) from error
-    if expr.op in ("call", "call_tir"):
+    if expr.op in ("call", "call_tir", "call_tir_inplace"):
         if mod is None or expr.attrs["gv"] not in mod:
             raise EvaluationError(f"{name}: {expr.op} of {expr.attrs['gv'].name}, which is no function of the module")
         func = mod[expr.attrs["gv"]]
-        if expr.op == "call_tir":
+        if expr.op != "call":
             return _call_tir(func, expr, args, dims, name)
         own = set(free_vars([p.struct_info for p in func.params]))  # groups use others of the function around
         return evaluate(mod.with_function("main", func), args, known={d: v for d, v in dims.items() if d not in own})
@@ -135,14 +136,19 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
 
 def _call_tir(func, call, args, dims, name):
     """The results of a PrimFunc, interpreted."""
-    infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
-    outs = tuple(np.zeros([dim_value(d, dims) for d in i.shape], i.dtype.numpy) for i in infos)
+    def empty(info):
+        return np.zeros([dim_value(d, dims) for d in info.shape], info.dtype.numpy)
+    if IN_PLACE in call.attrs:
+        outs, tensors = outputs_of(call, [np.array(a) for a in args], empty)
+    else:
+        outs = [empty(i) for i in fields_of(call.struct_info)]
+        tensors = (*args, *outs)
     sizes = [dim_value(d, dims) for d in call.attrs["sym_args"]]
     try:
-        run_call(func, (*args, *outs), sizes)
+        run_call(func, tensors, sizes)
     except NotImplementedError as error:
         raise EvaluationError(f"{name}: {call.attrs['gv'].name} cannot be evaluated: {error}") from error
-    return outs if isinstance(call.struct_info, TupleStructInfo) else outs[0]
+    return tuple(outs) if isinstance(call.struct_info, TupleStructInfo) else outs[0]
 
 
 def run_call(func, tensors, sizes, run=run_prim_func):

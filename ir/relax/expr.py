@@ -10,7 +10,7 @@ from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar, with_attr, without_attr
 from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
-from ..upper import upper
+from ..upper import upper, upper_method
 from .struct_info import (  # noqa: F401
     Dims, FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo,
     TupleStructInfo, as_dims, as_struct_info, static_type)
@@ -32,6 +32,7 @@ class RelaxExpr(Node):
     def __str__(self):
         return upper("script")(self)
 
+    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
     __add__, __radd__ = _method("add"), _method("add", True)
     __sub__, __rsub__ = _method("subtract"), _method("subtract", True)
     __mul__, __rmul__ = _method("multiply"), _method("multiply", True)
@@ -117,8 +118,9 @@ class Constant(RelaxExpr):
     name: str = node_field(ignore=True, default="")
 
     def __post_init__(self):
-        if not isinstance(self.data, np.ndarray) and hasattr(self.data, "numpy"):  # a runtime's NDArray
-            object.__setattr__(self, "data", self.data.numpy())
+        if not isinstance(self.data, np.ndarray):  # a runtime's NDArray, or a scalar of numpy's
+            data = self.data.numpy() if hasattr(self.data, "numpy") else self.data
+            object.__setattr__(self, "data", np.asarray(data))
 
     @property
     def struct_info(self):
@@ -163,7 +165,8 @@ class PrimValue(RelaxExpr):
 
     def __post_init__(self):
         value = self.value
-        object.__setattr__(self, "value", prim_const(value, "int64") if type(value) is int else as_expr(value))
+        object.__setattr__(self, "value", prim_const(int(value), "int64") if isinstance(
+            value, int) and not isinstance(value, bool) else as_expr(value))
 
     @property
     def struct_info(self):
@@ -257,6 +260,10 @@ def extern(name, struct_info=None):
     return ExternFunc(name, struct_info)
 
 
+# Calls of foreign functions.
+PACKED = ("call_packed", "call_pure_packed", "call_inplace_packed", "call_dps_packed", "call_builtin_with_ctx")
+
+
 @node
 class RelaxCall(RelaxExpr):
     """A call of an operator (op: its name, a key of the OpSpec table), of a function that is a value (op: a variable),
@@ -265,7 +272,9 @@ class RelaxCall(RelaxExpr):
     "call": of the graph function attrs["gv"]. "call_tir": of the PrimFunc attrs["gv"], destination-passing: args are
     the inputs, struct_info the outputs allocated for it; attrs["sym_args"] are the symbolic dimensions passed after
     the tensors. "call_dps_packed": as call_tir, of the foreign function named attrs["func"]. "call_packed": of the
-    foreign function attrs["func"], which returns its result and may have side effects; "call_pure_packed": has none.
+    foreign function attrs["func"], which returns its result and may have side effects; "call_pure_packed": has none;
+    "call_builtin_with_ctx": as call_packed, of a function of the runtime that is given the machine first.
+    "call_inplace_packed": none but that result n is argument attrs["inplace_indices"][n], changed (-1: a new value).
     "call_if", "call_loop", "tensor_to_shape": what a run decides, see control.py.
     """
 
@@ -319,8 +328,15 @@ class If(RelaxExpr):
 
 # ---------------------------------------------------------------- bindings and functions
 
+class Binding(Node):
+    """Base of bindings."""
+
+    __slots__ = ()
+    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
+
+
 @node
-class VarBinding(Node):
+class VarBinding(Binding):
     """var = value."""
 
     var: RelaxExpr = node_field(define=True)
@@ -328,7 +344,7 @@ class VarBinding(Node):
 
 
 @node
-class MatchCast(Node):
+class MatchCast(Binding):
     """var = value, checked at run time to have var's struct info, which may define symbolic dimensions."""
 
     var: RelaxExpr = node_field(define=True)
@@ -349,6 +365,7 @@ class MatchCast(Node):
 @node
 class BindingBlock(Node):
     bindings: tuple
+    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 @node
@@ -356,6 +373,7 @@ class DataflowBlock(Node):
     """Bindings without side effects or control flow."""
 
     bindings: tuple
+    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 @node
@@ -393,8 +411,14 @@ class Function(BaseFunc):
         """The function with an attribute more, or with all of a dict of them."""
         return with_attr(self, key, value)
 
+    with_attrs = with_attr
+
     def without_attr(self, key):
         return without_attr(self, key)
+
+    bind_params = upper_method("bind_params")  # ir/transform/bind_params.py
+    bind_symbolic_vars = upper_method("bind_symbolic_vars")
+    inline_functions = upper_method("inline_functions")  # ir/transform/inline_functions.py
 
     @property
     def bindings(self):
@@ -412,13 +436,15 @@ class Function(BaseFunc):
         out = self.body.body
         return list(out.fields) if isinstance(out, RelaxTuple) else [out]
 
-    def script(self, show_meta=False):
-        return upper("script")(self, show_meta)
+    def script(self, show_meta=False, **options):
+        """The function in script syntax; see script.script for what options do."""
+        return upper("script")(self, show_meta, **options)
 
     __str__ = script
 
-    def show(self):
-        upper("show")(self.script())
+    def show(self, style=None, **options):
+        """Print the script, coloured on a terminal."""
+        upper("show")(self.script(**options), style=style)
 
 
 def call_tir(gv, args, out_sinfo, tir_vars=()):
@@ -445,6 +471,22 @@ def call_packed(func, *args, sinfo_args=None):
 def call_pure_packed(func, *args, sinfo_args=None):
     """As call_packed, of a function without side effects."""
     return call_packed(func, *args, sinfo_args=sinfo_args).replace(op="call_pure_packed")
+
+
+def call_builtin_with_ctx(func, args, *, sinfo_args=None):
+    """As call_packed, of a function of the runtime that is given the virtual machine before the arguments, a tuple."""
+    return call_packed(func, *_call_args(args), sinfo_args=sinfo_args).replace(op="call_builtin_with_ctx")
+
+
+def call_inplace_packed(func, *args, inplace_indices, sinfo_args=None):
+    """As call_pure_packed, of a function that changes arguments and returns them: result n is argument
+    inplace_indices[n], or new where that is -1. ValueError where none is changed, or one is no argument."""
+    places = (inplace_indices,) if isinstance(inplace_indices, int) else tuple(inplace_indices)
+    call = call_packed(func, *args, sinfo_args=sinfo_args)
+    if not places or max(places) < 0 or not all(-1 <= p < len(call.args) for p in places):
+        raise ValueError(f"call_inplace_packed of {func}: inplace_indices {list(places)} must name one or more of its "
+                         f"{len(call.args)} arguments")
+    return call.replace(op="call_inplace_packed", attrs={**call.attrs, "inplace_indices": places})
 
 
 def _call_args(args):

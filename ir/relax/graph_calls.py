@@ -15,6 +15,7 @@ from .classic import Function, Namespace, dtype_of, plain, shape_of
 from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
 from .infos import same_info
 from .rules import RULES, WINDOWS
+from .runtime_calls import AS_VALUES
 from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
@@ -108,11 +109,16 @@ class GraphNamespace(Namespace):
             return operands, attrs
         given = inspect.signature(self.runtime[name]).bind(*args, **kwargs)
         names, operands, attrs = self.operands_of(name), [], {}
-        for k, v in given.arguments.items():
-            if k in names and isinstance(v, tuple) and k == "values":
+        if "storage_scope" in names:
+            given.apply_defaults()
+        for k in given.signature.parameters:
+            v = given.arguments.get(k)
+            if k not in given.arguments:
+                operands += [None] if k in names else []  # keeps the places of those behind it
+            elif k in names and isinstance(v, tuple) and k == "values":
                 operands += v
             elif k in names:
-                operands.append(v)
+                operands.append(AS_VALUES[k](v) if k in AS_VALUES and isinstance(v, str) else v)
             else:
                 attrs[k] = v
         return operands, attrs
@@ -129,6 +135,8 @@ class GraphNamespace(Namespace):
         if not any(map(is_partial, values)):
             try:
                 made = self.made(name, *args, **kwargs)
+                if self._leaves_out(name, args, kwargs):
+                    return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
                 whole = isinstance(made, RelaxCall) and (
                     name not in self.composites or made.op == name and _plain_call(made))
                 if whole:
@@ -148,6 +156,11 @@ class GraphNamespace(Namespace):
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
+
+    def _leaves_out(self, name, args, kwargs):
+        """Whether a normalization has no scale or no center, which stay attributes until it is of operators."""
+        return name in self.signatures and any(v is False and k in ("scale", "center")
+                                               for k, v in self.bound(name, args, kwargs)[1].items())
 
     def _spelled(self, name, made, args, kwargs):
         """A call of a window over symbolic dimensions, with these as TVM writes them; they are equal."""
@@ -182,6 +195,8 @@ class GraphNamespace(Namespace):
 
     def again(self, call):
         """A call in classic form made again, of its arguments as they are now."""
+        if call.op in self.runtime and _takes_any(self.runtime[call.op]):
+            return self.call(call.op, *call.args, **call.attrs)
         return self.call(call.op, **self._arguments(call))
 
     def in_operators(self, call):
@@ -199,6 +214,11 @@ class GraphNamespace(Namespace):
             if op_table.get(operator).arity[1] is None:
                 args = [args]
         return {**dict(zip(names, args)), **attrs}
+
+
+def _takes_any(function):
+    """Whether a function takes any number of operands."""
+    return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
 
 
 def _plain_call(call):

@@ -13,13 +13,15 @@ from ..upper import provides
 from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
 from .classic import dtype_of
-from .control import CONTROL
+from .control import BODIES
 from .composites_nn import NN
 from .composites_tensor import TENSORS
 from .graph_calls import GraphNamespace
 from .runtime_calls import RUNTIME
 from .expr import (  # noqa: F401
-    PrimValue, RelaxExpr, RelaxTuple, call_dps_packed, call_packed, call_pure_packed, call_tir, const, get_shape_of)
+    PrimValue, RelaxExpr, RelaxTuple, call_builtin_with_ctx, call_dps_packed, call_inplace_packed, call_packed,
+    call_pure_packed, call_tir, const, get_shape_of)
+from .inplace import call_tir_inplace  # noqa: F401
 
 _CONV = "data weight strides padding dilation groups data_layout kernel_layout out_layout out_dtype"
 _POOL = "data pool_size strides padding dilation ceil_mode {}layout out_layout"
@@ -27,7 +29,7 @@ _OWN = {
     **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
     "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
     **{f"qnn.{name}": "data weight input_zero_point kernel_zero_point" + attrs for name, attrs in (
-        ("matmul", ""), *((f"conv{n}d", " strides padding dilation groups") for n in (2, 3)))},
+        ("matmul", " out_dtype"), *((f"conv{n}d", " strides padding dilation groups out_dtype") for n in (2, 3)))},
     "nn.conv2d_gathered": "data weight places strides padding dilation data_layout",
     "nn.conv2d_phases": "data weight strides padding output_padding out_channels data_layout",
     **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},
@@ -105,12 +107,13 @@ _shape_of.inline = composites.linear.inline = True  # TVM's is three calls, too
 _COMPOSITES = {**composites.SHARED, "shape_of": _shape_of, "linear": composites.linear, **TENSORS, **NN}
 _namespace = GraphNamespace(SIGNATURES, _finish, _COMPOSITES, RUNTIME)
 call, names = _namespace.call, _namespace.names
-_KNOWN = frozenset(names()) - frozenset(CONTROL)
+_KNOWN = frozenset(names()) - frozenset(BODIES)
 provides("graph_operator")(call)
 provides("classic_call")(_namespace.again)
 provides("in_operators")(_namespace.in_operators)
 provides("classic_names")(lambda: _KNOWN)
-__all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
+__all__ = ["call", "call_builtin_with_ctx", "call_dps_packed", "call_inplace_packed", "call_packed",
+           "call_pure_packed", "call_tir", "call_tir_inplace", "names"]
 
 
 def __getattr__(name):

@@ -198,7 +198,7 @@ def resize2d(operands, attrs):
     layout = attrs.get("layout") or "NCHW"
     _check_layout(name, layout, "NCHW")
     _check_rank(name, x, layout, "data")
-    dtype = attrs.get("out_dtype") or x.dtype
+    dtype = x.dtype if attrs.get("out_dtype") in (None, "", "void") else attrs["out_dtype"]
     if isinstance(size, RelaxExpr):
         known = size.struct_info
         if not isinstance(known, ShapeStructInfo):

@@ -6,11 +6,12 @@ from ..arith import Analyzer
 from ..expr import IntImm
 from .classic import plain
 from .composites import operands
-from .expr import (ObjectStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, StructInfo,
+from .expr import (DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxString, RelaxVar, ShapeStructInfo, StructInfo,
                    TensorStructInfo, TupleStructInfo, as_struct_info)
 from .ops.common import InferTypeError, fail, product, shape_text
 
 VOID = TupleStructInfo(())
+AS_VALUES = {"dtype": DataTypeImm, "storage_scope": RelaxString}  # what a string given as such an operand is
 
 
 def _tensor(name, value):
@@ -27,6 +28,13 @@ def _shape(name, value):
     return value.values if hasattr(value, "values") else info.values if info.values is not None else value
 
 
+def _dtype(value):
+    """A dtype of a string, an R.dtype, or a string as a value."""
+    while hasattr(value, "value") and not isinstance(value, str):
+        value = value.value
+    return value
+
+
 def _elements(info):
     dims = info.dims
     if dims is None or not all(isinstance(d, IntImm) for d in dims):
@@ -41,7 +49,7 @@ def _elements(info):
 
 @operands("shape dtype runtime_device_index storage_scope")
 def alloc_tensor(shape, dtype, runtime_device_index, storage_scope="global"):
-    return TensorStructInfo(_shape("builtin.alloc_tensor", shape), getattr(dtype, "value", dtype))
+    return TensorStructInfo(_shape("builtin.alloc_tensor", shape), _dtype(dtype))
 
 
 @operands("size virtual_device_index storage_scope dtype")
@@ -51,7 +59,12 @@ def alloc_storage(size, virtual_device_index, storage_scope, dtype):
 
 @operands("storage offset shape dtype")
 def storage_tensor(storage, offset, shape, dtype):
-    return TensorStructInfo(_shape("memory.alloc_tensor", shape), getattr(dtype, "value", dtype))
+    return TensorStructInfo(_shape("memory.alloc_tensor", shape), _dtype(dtype))
+
+
+@operands("func args")
+def call_tir_dyn(func, args):
+    return VOID
 
 
 @operands("value")
@@ -64,7 +77,7 @@ def same(x):
     return _tensor("this call", x)
 
 
-@operands("x shape dtype relative_byte_offset")
+@operands("data shape dtype relative_byte_offset")
 def view(data, shape=None, dtype=None, relative_byte_offset=None):
     """The bytes of a tensor read as another shape and dtype."""
     info, name = _tensor("memory.view", data), "memory.view"
@@ -85,6 +98,8 @@ def view(data, shape=None, dtype=None, relative_byte_offset=None):
 def _checked_view(name, info, out, offset):
     before, after = _elements(info), _elements(out)
     known = info.dtype != "void" and out.dtype != "void"
+    if isinstance(offset, int) and offset < 0:
+        fail(name, f"relative_byte_offset is {offset}, before the first byte of {shape_text(info)}")
     if known and isinstance(offset, int):
         if before is not None and after is not None:
             if offset + after * out.dtype.bytes > before * info.dtype.bytes:
@@ -293,6 +308,7 @@ RUNTIME = {
         lambda shape, runtime_device_index, dtype, storage_scope="global": ObjectStructInfo()),
     "vm.alloc_tensor": operands("storage offset shape dtype")(
         lambda storage, offset, shape, dtype: storage_tensor(storage, offset, shape, dtype)),
+    "vm.call_tir_dyn": call_tir_dyn,
     "to_vdevice": to_vdevice, "hint_on_device": hint_on_device,
     "ccl.allreduce": allreduce, "ccl.allgather": allgather, "ccl.broadcast_from_worker0": broadcast_from_worker0,
     "ccl.scatter_from_worker0": scatter_from_worker0,
@@ -308,4 +324,4 @@ RUNTIME = {
     "grad.max_pool2d_backward": pool_backward, "grad.avg_pool2d_backward": pool_backward,
     "grad.take_backward": take_backward,
 }
-__all__ = ["RUNTIME"]
+__all__ = ["AS_VALUES", "RUNTIME"]

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import re
 
+from ..expr import Var
 from ..module import GlobalVar, IRModule
-from ..node import save_json
+from ..node import collect, save_json
 from ..relax import expr as relax
 from ..tir.function import PrimFunc
 from ..tir.stmt import Stmt
-from ..upper import provides
+from ..upper import provides, upper
 from . import highlight  # noqa: F401  (provides what shows a script)
 from .expr_printer import MALFORMED, ExprPrinter, quote
 from .names import identifier
@@ -65,6 +66,35 @@ def _script(node):
     if isinstance(node, (GlobalVar, relax.StructInfo)) or type(node).__module__ == relax.__name__:
         return RelaxPrinter().node_text(node)
     return expr_to_str(node)
+
+
+@provides("script_alone")
+def script_alone(node, **options):
+    """The text of a piece of a graph below the declarations of the variables that it uses and does not define."""
+    defined = {id(b.var) for b in collect(node, (relax.VarBinding, relax.MatchCast))}
+    defined |= {id(p) for f in collect(node, relax.Function) for p in f.params}
+    free = [v for v in collect(node, (relax.RelaxVar, relax.DataflowVar)) if id(v) not in defined]
+    dims, lines = set(), []
+
+    def declare(part):
+        for dim in collect(part, Var):
+            if id(dim) not in dims and dim.dtype != "handle":
+                dims.add(id(dim))
+                lines.append(f"{dim.name} = T.{dim.dtype}()")
+
+    for var in free:
+        if var.struct_info is not None:
+            declare(var.struct_info)
+            lines.append(f"{var.name}: {var.struct_info}")
+    if node not in free:
+        declare(node)
+    return "\n".join([*lines, script(node, **options)])
+
+
+@provides("show_alone")
+def show_alone(node, style=None, **options):
+    """Print it, coloured on a terminal."""
+    upper("show")(script_alone(node, **options), style=style)
 
 
 def metadata(node):

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..expr import IterVar, PrimExpr, Range, Var, cast, const
+from ..expr import Call, IterVar, PrimExpr, Range, Var, cast, const
+from ..module import GlobalVar
 from ..node import collect, structural_equal
 from ..tir.buffer import Buffer
+from ..tir.function import PrimFunc
 from ..tir.region import access_regions, full_region
 from ..tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, DeclBuffer, Evaluate,
                         MatchBufferRegion, SeqStmt, Stmt)
@@ -57,12 +59,21 @@ class BlockParser(Evaluator):
         super().__init__(source, env, trusted)
         self.frames, self.loops, self.threads = [], {}, {}
         self.params, self.buffer_map, self.attrs = [], {}, {}
+        self.function_of = None  # in a module: name -> what is known of its function
 
     def call(self, node, function, args, kwargs):
         for value in args:
             if isinstance(value, S.Spec) and not isinstance(value, S.Meta):
                 self.operand(value, node)  # which refuses it
+        if isinstance(function, GlobalVar):
+            return self._call_function(node, function, args)
         return super().call(node, function, args, kwargs)
+
+    def _call_function(self, node, function, args):
+        """The call of a prim_func of the module, which returns what its `-> T.int32` or its T.ret says."""
+        found = self.function_of(function.name) if self.function_of else None
+        return Call(found.ret_type if isinstance(found, PrimFunc) else "void", function,
+                    tuple(self.as_scalar(a, node) for a in args))
 
     # ------------------------------------------------------------ the block's description
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 import ast
 import inspect
 
+from ..module import BaseFunc
+
 
 class ScriptError(ValueError):
     """A script that cannot be read. filename, line (from 1), column (from 1), text (the source line) and message."""
@@ -84,7 +86,10 @@ def _class_lines(cls, frame):
         if node is not None:
             first = min(n.lineno for n in (node, *node.decorator_list))
             return lines[first - 1:node.end_lineno], first, code.co_filename
-    raise OSError("could not find class definition")
+    if not any(isinstance(f, BaseFunc) for f in vars(cls).values()):
+        raise OSError("could not find class definition")
+    lines, line = inspect.findsource(cls)  # whose functions were read by themselves
+    return inspect.getblock(lines[line:]), line + 1, inspect.getsourcefile(cls)
 
 
 def _class_at(tree, name, line):

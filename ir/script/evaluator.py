@@ -150,7 +150,10 @@ class Evaluator:
         return {self.eval(k): self.eval(v) for k, v in zip(node.keys, node.values)}
 
     def eval_Attribute(self, node):
-        value = self.eval(node.value)
+        return self.attribute(node, self.eval(node.value))
+
+    def attribute(self, node, value):
+        """What an attribute of a value is."""
         if node.attr.startswith("_"):
             self.fail(node, f"names that start with an underscore, such as {node.attr}, cannot be used in a script")
         try:
@@ -323,10 +326,11 @@ class Evaluator:
 
 def vector_load(region):
     """A slice of a buffer where a value stands: the vector of its elements. ValueError when its length is not known."""
-    if any(not isinstance(r.extent, IntImm) for r in region.region):
+    if any(not isinstance(r.extent, IntImm) and E.scalable_lanes(r.extent) is None for r in region.region):
         raise ValueError("a slice used as a value is a vector: its length must be known")
     return BufferLoad(region.buffer, tuple(
-        E.Ramp(r.min, const(1, r.min.dtype), r.extent.value) if r.extent.value > 1 else r.min for r in region.region))
+        r.min if isinstance(r.extent, IntImm) and r.extent.value <= 1 else
+        E.Ramp(r.min, const(1, r.min.dtype), r.extent) for r in region.region))
 
 
 def point(value):

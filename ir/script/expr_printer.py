@@ -10,10 +10,12 @@ import json
 import numpy as np
 
 from ..expr import FloatImm, IntImm, Var
+from ..module import GlobalVar
 from ..node import Node, structural_equal
 from ..tir.device_ops import DTYPE_FIRST
 from ..tir.intrin import result_dtype
-from .names import NameTable
+from ..tir.runtime_ops import place_of_dtype
+from .names import NameTable, identifier
 
 # Python's precedence of the operators used, loosest first. An operand is parenthesised when it binds looser than asked.
 LOWEST, OR, AND, NOT, COMPARE, ADDITIVE, MULTIPLICATIVE, UNARY, ATOM = range(9)
@@ -44,6 +46,12 @@ def sequence(items, brackets="()"):
     """Printed items as a tuple (one item keeps its comma) or, with brackets "[]", a list."""
     comma = "," if len(items) == 1 and brackets == "()" else ""
     return brackets[0] + ", ".join(items) + comma + brackets[1]
+
+
+# Calls whose dtype comes first, beside those of DTYPE_FIRST.
+NAMED_DTYPES = frozenset(f"tir.{name}" for name in (
+    "call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin", "reinterpret", "undef",
+    "get_active_lane_mask"))
 
 
 class ExprPrinter:
@@ -142,10 +150,15 @@ class ExprPrinter:
 
     def expr_Call(self, e):
         args = self.exprs(e.args)
+        if isinstance(e.op, GlobalVar):
+            return f"cls.{identifier(e.op.name)}({', '.join(args)})", ATOM
         short = str(e.op).removeprefix("tir.")
-        if e.op in ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret") or e.op in DTYPE_FIRST:
+        if e.op in NAMED_DTYPES or e.op in DTYPE_FIRST:
             return f"T.{short}({', '.join([quote(e.dtype), *args])})", ATOM
-        if e.dtype == result_dtype(e.op, e.args):
+        place, dtype = place_of_dtype(e) or (None, result_dtype(e.op, e.args))
+        if place is not None:
+            args.insert(place, quote(e.dtype))
+        if place is not None or e.dtype == dtype:
             return f"T.{short}({', '.join(args)})", ATOM
         return f"T.call_intrin({', '.join([quote(e.dtype), quote(e.op), *args])})", ATOM
 

@@ -22,7 +22,7 @@ def prim_func(*func, private=False, check_well_formed=True):
     frame = sys._getframe(1)
 
     def read(f):
-        if in_class(f):
+        if in_class(f, frame):
             return f
         source = Source.of(f, frame)
         return TIRParser(source, surroundings(f, frame), True).top(source.parse()[0], private, check_well_formed)
@@ -46,7 +46,7 @@ def relax_function(*func, pure=True, private=False):
     frame = sys._getframe(1)
 
     def read(f):
-        if in_class(f):
+        if in_class(f, frame):
             return f
         source = Source.of(f, frame)
         return RelaxParser(source, surroundings(f, frame), True).top(source.parse()[0], private)

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 from dataclasses import dataclass
+from itertools import takewhile
 
 from .errors import Source
 
@@ -32,10 +34,18 @@ class MacroCall:
     kwargs: dict
 
 
-def in_class(func):
-    """Whether a function stands in the body of a class, which then reads it as a whole."""
+READS_CLASS = ("ir_module", "rewriter")  # decorators that read a class as a whole
+
+
+def in_class(func, frame):
+    """Whether a function, decorated in `frame`, stands in the body of a class that is read as a whole: one below
+    @I.ir_module or @R.rewriter. In any other class it is a function of its own."""
     outer = func.__qualname__.rpartition(".")[0]
-    return bool(outer) and not outer.endswith("<locals>")
+    if not outer or outer.endswith("<locals>"):
+        return False
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[frame.f_code.co_firstlineno - 1:]
+    above = list(takewhile(lambda line: not line.lstrip().startswith("class "), lines))
+    return not lines or any(word in line for line in above for word in READS_CLASS)
 
 
 def surroundings(func, frame):

@@ -3,14 +3,18 @@ from __future__ import annotations
 
 import ast
 
-from ..expr import Range, Var, as_expr
+from ..expr import Range, Var, as_expr, const
 from ..module import GlobalVar, IRModule
-from ..node import REGISTRY, load_json
+from ..names import unique_name
+from ..node import REGISTRY, load_json, structural_equal
+from ..tir.function import PrimFunc
+from ..tir.intrin import ret
+from ..tir.stmt import Evaluate
 from . import specs as S
 from .errors import ScriptError
 from .evaluator import Evaluator, describe
 from .macros import Macro, macro
-from .namespaces import Namespace
+from .namespaces import DTypeName, Namespace
 from .relax_names import Globals, R
 from .relax_parser import RelaxParser
 from .tir_names import T
@@ -72,7 +76,7 @@ class ModuleParser(Evaluator):
             if isinstance(node, ast.ClassDef):
                 modules.append(self.class_module(node))
             elif isinstance(node, ast.FunctionDef):
-                functions.update(self._function(node, alone=True))
+                functions.update(self._function(node))
             else:
                 self._top_statement(node)
         if len(modules) + (1 if functions else 0) != 1:
@@ -117,12 +121,12 @@ class ModuleParser(Evaluator):
             self.fail(node, "expected a class below @I.ir_module")
         everything = Globals()
         self.env = {**self.env, "cls": everything, node.name: everything}
-        functions, attrs = {}, {}
+        self.added, functions, attrs = {}, {}, {}
         self.functions = {c.name: c for c in node.body if isinstance(c, ast.FunctionDef)}
         for child in node.body:
             if isinstance(child, ast.FunctionDef):
                 made = self._function(child)
-                functions.update(made)
+                functions.update({**self.added, **made})
                 self.functions.update(made)
             elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
                 self._constant(child)
@@ -136,19 +140,35 @@ class ModuleParser(Evaluator):
                 self.fail(child, "a module holds functions, constants and I.module_attrs")
         return IRModule(functions, attrs)
 
+    def _add(self, func, hint):
+        """The GlobalVar of a PrimFunc of the class, an equal one's where there is one, that no statement defines."""
+        name = next((n for n, f in self.added.items() if structural_equal(f, func)), None)
+        if name is None:
+            name = unique_name(hint, {*self.functions, *self.added}, "")
+            self.added[name] = func
+        return GlobalVar(name)
+
     def _signature(self, name):
         """A function of the class, of one that comes later what stands before its body; None when that does not say
         what it returns."""
         found = self.functions.get(name)
         if not isinstance(found, ast.FunctionDef):
             return found
-        if self._decorator(found)[0] is not R.function or found.returns is None:
+        kind = self._decorator(found)[0]
+        if kind is T.prim_func:
+            return PrimFunc((), {}, self._returned(found))
+        if kind is not R.function or found.returns is None:
             return None
         parser = RelaxParser(self.source, self.env, self.trusted)
         parser.shared = self.shared
         return parser.signature(found)
 
-    def _function(self, node, alone=False):
+    def _returned(self, node):
+        """What stands for the body of a prim_func that comes later: a T.ret of what it is declared to return."""
+        found = None if node.returns is None else self.eval(node.returns)
+        return Evaluate(ret(const(0, found.dtype))) if isinstance(found, DTypeName) and found.dtype != "void" else None
+
+    def _function(self, node):
         """{name: function} of a decorated ast.FunctionDef; {} of a macro."""
         kind, keywords = self._decorator(node)
         if kind is macro:
@@ -159,12 +179,9 @@ class ModuleParser(Evaluator):
         parser = cls(self.source, self.env, self.trusted)
         parser.shared = self.shared
         parser.metadata = self.metadata
-        if not is_tir:
-            parser.function_of = self._signature
+        parser.function_of, parser.add_function = self._signature, self._add
         check = (self.check_well_formed and keywords.get("check_well_formed", True),) if is_tir else ()
-        if alone:
-            return {node.name: parser.top(node, keywords.get("private", False), *check)}
-        return {node.name: parser.function(node, *check)}
+        return {node.name: parser.top(node, keywords.get("private", False), *check)}
 
     def _decorator(self, node):
         for d in node.decorator_list:

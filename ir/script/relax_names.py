@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from ..module import GlobalVar
 from ..relax import control, expr, op
 from ..relax.control import CONTROL
-from ..relax.expr import DataTypeImm, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, const
+from ..relax.expr import PACKED, DataTypeImm, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, const
 from . import specs as S
 from .namespaces import Namespace
 
@@ -48,6 +48,10 @@ class InfoSpec(S.Spec):
 class InfoName(InfoSpec):
     """R.Tensor and its like, with or without arguments."""
 
+    @property
+    def __name__(self):
+        return f"{self.name}Proxy"
+
     def __call__(self, *args, **kwargs):
         return InfoSpec(self.name, args, kwargs)
 
@@ -82,6 +86,32 @@ class CastSpec(S.Spec):
     place = "`name = R.match_cast(value, info)`"
 
 
+@dataclass(frozen=True)
+class PerAxis:
+    """x.shape and x.strides of a tensor: x.shape[axis] is what a run finds there."""
+
+    tensor: object
+    fact: str
+
+
+@dataclass(frozen=True)
+class DTypeFacts:
+    """x.dtype of a tensor, as a run finds it."""
+
+    tensor: object
+    type_code, bits, lanes = (property(lambda self, what=what: op.call(f"inspect.tensor_dtype_{what}", self.tensor))
+                              for what in ("code", "bits", "lanes"))
+
+
+# x.NAME of a tensor x, which a run tells
+FACTS = {
+    "dtype": DTypeFacts, "shape": lambda x: PerAxis(x, "tensor_shape_i"),
+    "strides": lambda x: PerAxis(x, "tensor_stride_i"),
+    **{name: lambda x, name=name: op.call(f"inspect.tensor_{name}", x)
+       for name in ("ndim", "byte_offset", "elem_offset")},
+}
+
+
 class Globals:
     """`cls` (or the class by its name): cls.add is the GlobalVar of function add, defined before or after."""
 
@@ -108,10 +138,11 @@ ROWS = {
     "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
     "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
-    **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
+    **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "emit_te")},
 }
-ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec)  # where scripts look up what R.Tensor makes
+ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec, **{  # where scripts look up what R.Tensor makes
+    f"{name}Proxy": ROWS[name] for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")})
 R = Namespace("R", ROWS, _operator)
 ROWS["op"] = R  # relax.op.add in scripts that write R as relax
 
-__all__ = ["Globals", "R", "ROWS"]
+__all__ = ["FACTS", "Globals", "PerAxis", "R", "ROWS"]

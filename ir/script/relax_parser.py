@@ -8,20 +8,24 @@ from __future__ import annotations
 import ast
 from types import ModuleType
 
-from ..expr import PrimExpr, Var, as_expr, const
-from ..module import GlobalVar
+from ..expr import PrimExpr, Var, as_expr, const, free_vars
+from ..module import GlobalVar, linked
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
 from ..relax.control import BODIES, tensor_to_shape
+from ..relax.inplace import call_tir_inplace
+from ..relax.tensor_calls import TensorCall
 from ..relax.infos import call_info, derived_info, same_info
-from ..relax.lattice import finer
+from ..relax.lattice import common, erased, finer, is_base_of
 from ..names import unique_name
+from ..tir.function import PrimFunc
 from ..vdevice import VDevice
 from . import specs as S
 from .evaluator import Evaluator, describe
 from .namespaces import is_number
-from .relax_names import CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, R, Special
+from .relax_names import (FACTS, CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, PerAxis, R,
+                          Special)
 
 PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
                     ast.Mod: "mod", ast.FloorDiv: "floor_divide", ast.Lt: "less", ast.LtE: "less_equal",
@@ -30,6 +34,13 @@ VARS = (X.RelaxVar, X.DataflowVar)
 
 
 INFOS = ("Tensor", "Shape", "Tuple", "Object", "Prim", "Callable")  # names of struct info
+
+
+def _outside(info, params, declared):
+    """Struct info of a result as callers see it: without variables of shapes that are no parameters and, where a result
+    is declared, without dimensions that no parameter tells."""
+    dims = free_vars(info if declared is None else [p.struct_info for p in params])
+    return erased(info, {v: v for v in dims}, {p: p for p in params})
 
 
 class RelaxParser(Evaluator):
@@ -41,6 +52,7 @@ class RelaxParser(Evaluator):
         super().__init__(source, env, trusted)
         self.metadata, self.shared = {}, {}
         self.function_of = lambda name: None  # name -> the graph function of the module, or its signature
+        self.add_function = None  # (function, name) -> its GlobalVar in the module, which is parsed
         self.attrs, self.blocks, self.bindings = {}, [], []
         self.used = set()  # names of variables so far; `taken` also has those that the script uses
         self.taken = set()
@@ -50,10 +62,7 @@ class RelaxParser(Evaluator):
 
     def top(self, node, private=False):
         """The Function of a decorated function that stands alone."""
-        func = self.function(node)
-        if node.name != "main" and not private and "global_symbol" not in func.attrs:
-            func = func.replace(attrs={**func.attrs, "global_symbol": node.name})
-        return func
+        return linked(self.function(node), node.name, private)
 
     def function(self, node):
         """The Function of an ast.FunctionDef."""
@@ -73,7 +82,8 @@ class RelaxParser(Evaluator):
             self.fail(node, f"function {node.name} ends without `return value`")
         self._close_block()
         body = X.SeqExpr(tuple(self.blocks), result)
-        return X.Function(tuple(params), body, finer(returns, result.struct_info), self.attrs)
+        info = finer(returns, _outside(result.struct_info, params, returns))
+        return X.Function(tuple(params), body, info, self.attrs)
 
     def signature(self, node):
         """A Function of an ast.FunctionDef's parameters and result, without a body."""
@@ -112,6 +122,8 @@ class RelaxParser(Evaluator):
 
     def stmt_Pass(self, node):
         pass
+
+    stmt_Nonlocal = stmt_Global = stmt_Pass  # names of around the function are known in it anyway
 
     def stmt_Expr(self, node):
         value = self.eval(node.value)
@@ -161,7 +173,10 @@ class RelaxParser(Evaluator):
             cast_info = self.info(value.info, node)
             self._bind(name, self.leaf(value.value, node), info or cast_info, X.MatchCast)
         elif isinstance(value, (X.RelaxExpr, tuple, list)) or is_number(value):
-            self._bind(name, self._declared(self.value(value, node), info, node), info)
+            value = self.value(value, node)
+            if isinstance(info, X.TensorStructInfo) and info.dtype == "void" and is_base_of(info, value.struct_info):
+                info = None  # R.Tensor((2, 3)), whatever the dtype is: the value's says more
+            self._bind(name, self._declared(value, info, node), info)
         else:  # a name for something that is no value of the graph: `cls = Module`, a dimension
             self.define(name, value)
 
@@ -173,7 +188,7 @@ class RelaxParser(Evaluator):
                 self.fail(node, f"what {value.op} gives is not known: annotate the variable, as in "
                                 '`y: R.Tensor((1, 8), "float32") = ...`')
             return value
-        if found is not None and not isinstance(info, X.ObjectStructInfo) and not same_info(found, info):
+        if found is not None and not is_base_of(info, found):
             self.fail(node, f"the variable is declared as {info}, its value is {found}")
         return value.replace(struct_info=info) if isinstance(value, X.RelaxCall) else value
 
@@ -222,21 +237,44 @@ class RelaxParser(Evaluator):
         (name, info, true_branch), (other, _, false_branch) = branches
         if name != other:
             self.fail(node, f"the branches end by assigning {name} and {other}: they must assign the same name")
-        if not same_info(true_branch.struct_info, false_branch.struct_info):
-            self.fail(node, f"the branches give {true_branch.struct_info} and {false_branch.struct_info}")
+        given = true_branch.struct_info, false_branch.struct_info
+        if not same_info(*given):
+            if type(given[0]) is not type(given[1]):
+                self.fail(node, f"the branches give {given[0]} and {given[1]}")
+            info = info or common(*given)
         self._bind(name, X.If(cond, true_branch, false_branch), info)
 
     def stmt_FunctionDef(self, node):
         """A function inside a function is a value, which its name is bound to."""
         if self.outputs is not None:
             self.fail(node, "a dataflow block binds values of graphs: put the function before it")
+        itself = self._itself(node)
         outer = self.attrs, self.blocks, self.bindings, self.taken
         self.attrs, self.blocks, self.bindings = {}, [], []
         self.scopes.append({})
         func = self.function(node)
         self.scopes.pop()
         self.attrs, self.blocks, self.bindings, self.taken = outer
-        self._bind(node.name, func)
+        if itself is None:
+            self._bind(node.name, func)
+            return
+        object.__setattr__(itself, "struct_info", func.struct_info)  # with its own dimensions
+        self.bindings.append(X.VarBinding(itself, func))
+        self.define(node.name, itself)
+
+    def _itself(self, node):
+        """The variable of a function that calls itself, known before its body is read; None for others."""
+        if node.returns is None or not any(isinstance(n, ast.Name) and n.id == node.name for s in node.body
+                                           for n in ast.walk(s)):
+            return None
+        used, self.used = set(self.used), self.used
+        self.scopes.append({})
+        func = self.signature(node)
+        self.scopes.pop()
+        self.used = used
+        var = X.RelaxVar(unique_name(node.name, self.used), func.struct_info)
+        self.define(node.name, var)
+        return var
 
     def _branch(self, node, nodes):
         """(name, struct info or None, SeqExpr) of a branch."""
@@ -266,7 +304,12 @@ class RelaxParser(Evaluator):
             value = getattr(value, "fields", value)
             return X.RelaxTuple(tuple(self.leaf(v, node) for v in value))
         if is_number(value) or isinstance(value, PrimExpr):
-            return X.PrimValue(const(value, self.default_int) if type(value) is int else as_expr(value))
+            return X.PrimValue(const(int(value), self.default_int) if isinstance(value, int) and not isinstance(
+                value, bool) else as_expr(value))
+        if isinstance(value, str):
+            return X.RelaxString(value)
+        if isinstance(value, GlobalVar):
+            return value
         return self.fail(node, f"expected a value of the graph, not {describe(value)}")
 
     def leaf(self, value, node):
@@ -275,6 +318,8 @@ class RelaxParser(Evaluator):
         return self._bind(self._new("lv"), value) if isinstance(value, (X.RelaxCall, X.TupleGetItem)) else value
 
     def subscript(self, node, base, index):
+        if isinstance(base, PerAxis):
+            return self.operator(node, f"inspect.{base.fact}", (base.tensor, self.leaf(index, node)), {})
         if not isinstance(base, X.RelaxExpr):
             return self._metadata(node, base, index)
         fields = getattr(base.struct_info, "fields", None)
@@ -313,6 +358,13 @@ class RelaxParser(Evaluator):
             self.fail(node, "this operator has no meaning on tensors")
         return self.operator(node, name, [a, b], {})
 
+    def attribute(self, node, value):
+        """x.shape[0], x.dtype.bits: what a run tells of a tensor."""
+        if isinstance(value, X.RelaxExpr) and isinstance(value.struct_info, X.TensorStructInfo) and (
+                node.attr in FACTS):
+            return FACTS[node.attr](value)
+        return super().attribute(node, value)
+
     def eval_UnaryOp(self, node):
         if isinstance(node.op, ast.USub):
             value = self.eval(node.operand)
@@ -331,6 +383,8 @@ class RelaxParser(Evaluator):
             return getattr(self, "call_" + function.name)(node, *args, **kwargs)
         if isinstance(function, GlobalVar):
             args, func = tuple(self.leaf(a, node) for a in args), self.function_of(function.name)
+            if isinstance(func, PrimFunc):  # in place, of arguments that are its outputs too
+                return X.RelaxCall("call", args, {"gv": function}, X.TupleStructInfo(()))
             info = None if getattr(func, "ret_struct_info", None) is None else call_info(func, args)
             return X.RelaxCall("call", args, {"gv": function}, info)
         if isinstance(function, VARS) and getattr(function.struct_info, "params", None) is not None:
@@ -343,6 +397,8 @@ class RelaxParser(Evaluator):
         def leaves(value):
             if isinstance(value, (tuple, list)):
                 return tuple(map(leaves, value))
+            if isinstance(value, InfoSpec):
+                return self.info(value, node)
             return self.leaf(value, node) if isinstance(value, X.RelaxExpr) else value
         try:
             call = op.call(name, *map(leaves, args), **{k: leaves(v) for k, v in attrs.items()})
@@ -375,6 +431,25 @@ class RelaxParser(Evaluator):
         call = X.call_tir(gv, [self.leaf(a, node) for a in args], out, dims)
         return call.replace(attrs={**call.attrs, **attrs}) if attrs else call
 
+    def call_emit_te(self, node, func, *args, primfunc_name_hint=None, **kwargs):
+        """R.emit_te(f, x, 2): R.call_tir of the PrimFunc that f describes, which joins the module"""
+        if self.add_function is None:
+            self.fail(node, "R.emit_te adds a function to the module: write it in a class below @I.ir_module")
+        made = TensorCall(func, args, kwargs, lambda a: self.leaf(a, node), None)
+        name = primfunc_name_hint or getattr(func, "name", None) or getattr(func, "__name__", "te_func")
+        gv = self.add_function(made.func, name.rpartition(".")[2].replace("<lambda>", "te_func"))
+        return X.call_tir(gv, made.args, made.info, made.dims)
+
+    def call_call_tir_inplace(self, node, gv, args=(), inplace_indices=(), out_sinfo=None, tir_vars=()):
+        """R.call_tir_inplace(cls.f, (x, y), inplace_indices=[0], out_sinfo=[R.Tensor(...)])"""
+        call = self.call_call_tir(node, gv, args, out_sinfo, tir_vars)
+        info = call.struct_info
+        try:
+            return call_tir_inplace(gv, call.args, inplace_indices, list(getattr(info, "fields", (info,))),
+                                    call.attrs["sym_args"])
+        except ValueError as error:
+            self.fail(node, str(error))
+
     def call_call_if(self, node, cond, *args, then, other, dims=()):
         """R.call_if(c, x, then=cls.f, other=cls.g, dims=[(n, 2, 3)]), annotated with what it gives"""
         dims = tuple((var, *(as_expr(v).astype("int64") for v in values)) for var, *values in dims)
@@ -394,8 +469,10 @@ class RelaxParser(Evaluator):
                 self.fail(node, f"R.{name}: {key} is a function of the module, as cls.name, not {describe(attrs[key])}")
         return X.RelaxCall(name, tuple(self.leaf(a, node) for a in args), attrs, None)
 
-    def call_tensor_to_shape(self, node, tensor, dims):
+    def call_tensor_to_shape(self, node, tensor, dims=None):
         """R.tensor_to_shape(x, dims=[n, m])"""
+        if dims is None:
+            return self.operator(node, "tensor_to_shape", (tensor,), {})
         return tensor_to_shape(self.leaf(tensor, node), dims)
 
     def call_call_packed(self, node, name, *args, sinfo_args=None, kind="call_packed", **attrs):
@@ -407,6 +484,16 @@ class RelaxParser(Evaluator):
 
     def call_call_pure_packed(self, node, name, *args, **attrs):
         return self.call_call_packed(node, name, *args, kind="call_pure_packed", **attrs)
+
+    def call_call_builtin_with_ctx(self, node, name, args=(), sinfo_args=None):
+        """R.call_builtin_with_ctx("name", (x, y), sinfo_args=R.Tensor(...))"""
+        args = getattr(args, "fields", args)
+        return self.call_call_packed(node, name, *args, sinfo_args=sinfo_args, kind="call_builtin_with_ctx")
+
+    def call_call_inplace_packed(self, node, name, *args, inplace_indices, sinfo_args=None):
+        """R.call_inplace_packed("name", x, inplace_indices=[0], sinfo_args=R.Tensor(...))"""
+        given = self.call_call_packed(node, name, *args, sinfo_args=sinfo_args)
+        return X.call_inplace_packed(name, *given.args, inplace_indices=inplace_indices, sinfo_args=given.struct_info)
 
     def call_call_dps_packed(self, node, name, args=(), out_sinfo=None, **attrs):
         """R.call_dps_packed("name", (x, y), out_sinfo=R.Tensor(...))"""

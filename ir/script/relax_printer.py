@@ -8,10 +8,10 @@ the text says what they are.
 from __future__ import annotations
 
 from ..expr import IntImm, Var
-from ..module import GlobalVar
+from ..module import GlobalVar, linkage
 from ..node import collect
 from ..op import OPS
-from ..relax.expr import DataflowBlock, Function, If, MatchCast, RelaxVar, TupleStructInfo
+from ..relax.expr import PACKED, DataflowBlock, Function, If, MatchCast, RelaxVar, TupleStructInfo
 from ..tir.function import PrimFunc
 from .expr_printer import ATOM, quote, sequence
 from .names import identifier
@@ -47,16 +47,16 @@ class RelaxPrinter(TIRPrinter):
 
     def _module_function(self, name, func):
         if isinstance(func, PrimFunc):
-            for text in TIRPrinter(self.names).function(func, identifier(name)).split("\n"):
+            for text in TIRPrinter(self.names).function(func, name).split("\n"):
                 self.line(text)
         elif isinstance(func, Function):
-            self._function(func, identifier(name))
+            self._function(func, name)
         else:
             self.line(f"{identifier(name)} = {self.value(func)}")
 
     def function_text(self, func):
         """The text of one graph function."""
-        self._function(func, identifier((func.attrs or {}).get("global_symbol", "main")))
+        self._function(func, (func.attrs or {}).get("global_symbol", "main"))
         return "\n".join(self.lines + self._constant_notes())
 
     def node_text(self, n):
@@ -68,7 +68,8 @@ class RelaxPrinter(TIRPrinter):
         statement(n)
         return "\n".join(self.lines)
 
-    def _function(self, func, name):
+    def _function(self, func, name, nested=False):
+        private, attrs = linkage(func, name)
         with self.names.scope():
             for p in func.params:
                 self.names.define(p, p.name)
@@ -79,12 +80,12 @@ class RelaxPrinter(TIRPrinter):
             params = ", ".join(f"{self.expr(p)}: {self.expr(p.struct_info)}" for p in func.params)
             returns = f" -> {self.expr(func.ret_struct_info)}" if func.ret_struct_info is not None else ""
             self._quoting = False
-            self.line("@R.function")
-            with self.suite(f"def {name}({params}){returns}:"):
-                named = {id(v) for v in _with_bounds(collect(func.attrs, Var))}
+            self.line("@R.function(private=True)" if private and not nested else "@R.function")
+            with self.suite(f"def {identifier(name)}({params}){returns}:"):
+                named = {id(v) for v in _with_bounds(collect(attrs, Var))}
                 self._declare([v for v in dims if id(v) in named])
-                if func.attrs:
-                    self.line(f"R.func_attr({self.value(func.attrs)})")
+                if attrs:
+                    self.line(f"R.func_attr({self.value(attrs)})")
                 self._declare([v for v in dims if id(v) not in named])
                 self._seq(func.body)
 
@@ -118,7 +119,7 @@ class RelaxPrinter(TIRPrinter):
             self._if(b)
             return
         if isinstance(b.value, Function) and not isinstance(b, MatchCast):
-            self._function(b.value, self.names.define(b.var, b.var.name))
+            self._function(b.value, self.names.define(b.var, b.var.name), nested=True)
             return
         value = self.expr(b.value)
         info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
@@ -187,9 +188,9 @@ class RelaxPrinter(TIRPrinter):
 
     def expr_RelaxCall(self, c):
         attrs = dict(c.attrs or {})
-        if c.op == "call_tir":
+        if c.op in ("call_tir", "call_tir_inplace"):
             return self._call_tir(c, attrs), ATOM
-        if c.op in ("call_packed", "call_pure_packed", "call_dps_packed") and "func" in attrs:
+        if c.op in PACKED and "func" in attrs:
             return self._call_packed(c, attrs), ATOM
         if c.op == "call" and isinstance(attrs.get("gv"), GlobalVar):
             return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
@@ -197,6 +198,8 @@ class RelaxPrinter(TIRPrinter):
             return f"{self.expr(c.op, ATOM)}({', '.join(self.exprs(c.args))})", ATOM
         args, spec = self.exprs(c.args), OPS.get(c.op)
         args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
+        if "operands" in attrs:  # others of the operator's are left out
+            args = [f"{name}={a}" for name, a in zip(attrs.pop("operands"), args)]
         if c.op == "topk" and spec is not None and set(attrs) == set(spec.attrs):
             attrs["dtype"] = "int64"  # R.topk has int32 where nothing is said
         item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
@@ -209,10 +212,12 @@ class RelaxPrinter(TIRPrinter):
         args = [self.expr(gv), sequence(self.exprs(c.args)), f"out_sinfo={out}"]
         if dims:
             args.append(f"tir_vars=R.shape({self._dims(dims, '[]')})")
-        return f"R.call_tir({', '.join(args + self._keywords(attrs))})"
+        return f"R.{c.op}({', '.join(args + self._keywords(attrs))})"
 
     def _call_packed(self, c, attrs):
         name, args = self.value(attrs.pop("func")), self.exprs(c.args)
+        if c.op == "call_builtin_with_ctx":
+            args = [sequence(args)]
         if c.op != "call_dps_packed":
             info = [] if c.struct_info is None else [f"sinfo_args={self.expr(c.struct_info)}"]
             return f"R.{c.op}({', '.join([name, *args, *info, *self._keywords(attrs)])})"
@@ -237,7 +242,7 @@ class RelaxPrinter(TIRPrinter):
     def expr_ShapeStructInfo(self, s):
         if s.values is not None:
             return f"R.Shape({self._dims(s.values, '[]')})", ATOM
-        return f"R.Shape(ndim={s.ndim})" if s.ndim >= 0 else "R.Shape", ATOM
+        return f"R.Shape(ndim={s.ndim})", ATOM
 
     def expr_PrimStructInfo(self, s):
         return f"R.Prim({quote(s.dtype) if s.value is None else 'value=' + self._dim_text(s.value)})", ATOM
@@ -250,7 +255,7 @@ class RelaxPrinter(TIRPrinter):
         return f"R.Callable({', '.join(args)})" if args else "R.Callable", ATOM
 
     def expr_TupleStructInfo(self, s):
-        return f"R.Tuple({', '.join(self.exprs(s.fields))})", ATOM
+        return f"R.Tuple({', '.join(self.exprs(s.fields))})" if s.fields else "R.Tuple", ATOM
 
     def expr_ObjectStructInfo(self, s):
         return "R.Object", ATOM

@@ -11,9 +11,11 @@ from .. import expr as E
 from ..dtype import DataType
 from ..expr import Call, IterVar, StringImm, as_expr, const, is_const_int, match_dtype
 from ..node import structural_equal
+from ..target import Target, TargetError
 from ..tir import intrin
 from ..tir.buffer import Buffer
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
+from ..tir.runtime_ops import BUILDERS
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
 from .evaluator import vector_load
@@ -83,12 +85,11 @@ AXES = Namespace("T.axis", {
 
 def _buffer(how, shape, dtype="float32", data=None, strides=None, elem_offset=None, scope="global", align=None,
             offset_factor=None, buffer_type="", axis_separators=None):
-    if buffer_type not in ("", "default", None):
+    if buffer_type not in ("", "default", None) and not (buffer_type == "auto" and strides):  # who has one index at 0
         raise ValueError(f"buffer_type {buffer_type!r} is not supported: give the strides")
-    if axis_separators:
-        raise ValueError("axis_separators are not supported: buffers become flat in one dimension")
     layout = {"strides": strides or None, "elem_offset": elem_offset, "scope": scope or None,
-              "data_alignment": align if align and align > 0 else None, "offset_factor": offset_factor or None}
+              "data_alignment": align if align and align > 0 else None, "offset_factor": offset_factor or None,
+              "axis_separators": axis_separators or None}
     return S.BufferSpec(how, shape, str(dtype), data, {k: v for k, v in layout.items() if v is not None})
 
 
@@ -191,6 +192,11 @@ def _device_op(name):
     return call
 
 
+def _runtime_op(build):
+    """A builder of ir/tir/runtime_ops.py, of values."""
+    return lambda *args, **named: build(*map(_value, args), **named)
+
+
 def _intrinsic(name):
     return _of_values(partial(intrin.intrinsic, name))
 
@@ -215,13 +221,19 @@ def _cast(value, dtype):
     return E.cast(_value(value), dtype)
 
 
+def _lanes(lanes):
+    """A number of lanes: an int, or a multiple of T.vscale()."""
+    lanes = _value(lanes)
+    return lanes if isinstance(lanes, E.PrimExpr) and not isinstance(lanes, E.IntImm) else int(lanes)
+
+
 def _ramp(base, stride, lanes, count=None):
     base, stride = match_dtype(*matched(_value(base), _value(stride)))
-    return E.Ramp(base, stride, int(lanes), None if count is None else as_expr(_value(count)))
+    return E.Ramp(base, stride, _lanes(lanes), None if count is None else as_expr(_value(count)))
 
 
 def _broadcast(value, lanes):
-    return E.Broadcast(as_expr(_value(value)), int(lanes))
+    return E.Broadcast(as_expr(_value(value)), _lanes(lanes))
 
 
 def _range(start, stop):
@@ -246,8 +258,12 @@ def _abs(x):
 
 
 def _target(config, host=None):
-    """T.target("c") in attributes: the name or the dict itself."""
-    return config
+    """T.target("cuda", host="llvm"): the Target; of one that there is no code for what names it, which a pass that asks
+    for the Target refuses."""
+    try:
+        return Target(config, host=host)
+    except TargetError:
+        return config
 
 
 _NODES = {"Add": E.Add, "Sub": E.Sub, "Mul": E.Mul, "Div": E.Div, "Mod": E.Mod, "FloorDiv": E.FloorDiv,
@@ -258,19 +274,22 @@ _NODES = {"Add": E.Add, "Sub": E.Sub, "Mul": E.Mul, "Div": E.Div, "Mod": E.Mod, 
 
 # The result's dtype comes first, or is the keyword dtype
 DTYPE_FIRST = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("call_intrin", "call_extern", "call_pure_extern")},
+    **{name: _of_values(getattr(intrin, name)) for name in (
+        "call_intrin", "call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin")},
     "Cast": _cast_node, "reinterpret": _reinterpret, "min_value": intrin.min_value, "max_value": intrin.max_value,
-    "infinity": intrin.infinity, "IntImm": E.IntImm, "FloatImm": E.FloatImm,
+    "infinity": intrin.infinity, "undef": intrin.undef, "IntImm": E.IntImm, "FloatImm": E.FloatImm,
+    "get_active_lane_mask": _of_values(intrin.get_active_lane_mask),
 }
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret")},
+    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret", "assume", "q_multiply_shift",
+                                                            "q_multiply_shift_per_axis")},
     **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
     "address_of": intrin.address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
         "tvm_stack_make_array", "tvm_stack_make_shape")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
-    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)},
+    **{name: _intrinsic(name) for name in intrin.SCALAR_INTRINSICS},
     **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS}, "abs": _abs,
     "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
@@ -278,7 +297,14 @@ TYPED = {
     "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast,
 }
 
+
+def _iter_var(var, dom, iter_type, thread_tag):
+    """T.iter_var(i, T.Range(0, 16), "ThreadIndex", "threadIdx.x"): the index of a thread, for T.attr."""
+    return E.IterVar(dom, var, E.ITER_NAMES.get(iter_type, iter_type), thread_tag)
+
+
 ROWS = {
+    **{name: _runtime_op(build) for name, build in BUILDERS.items()}, "vscale": intrin.vscale,
     # functions
     "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
     # loops
@@ -290,7 +316,8 @@ ROWS = {
     "writes": _regions("writes"), "where": S.WhereSpec, "block_attr": _attrs("block"), "sblock_attr": _attrs("block"),
     # buffers
     "Buffer": _BufferType(), "match_buffer": _match_buffer, "alloc_buffer": partial(_buffer, "alloc"),
-    "decl_buffer": partial(_buffer, "decl"), "buffer_decl": partial(_buffer, "buffer"), "allocate": _allocate,
+    "decl_buffer": partial(_buffer, "decl"), "allocate": _allocate,
+    **dict.fromkeys(("buffer_decl", "buffer"), partial(_buffer, "buffer")),
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
@@ -303,25 +330,23 @@ ROWS = {
     **{name: _typed(build) for name, build in TYPED.items()},
     **{name: _dtype_first(build) for name, build in DTYPE_FIRST.items()},
     **{name: _device_op(name) for name in (*DEVICE_OPS, *SHUFFLES)},
-    "cast": _cast, "StringImm": StringImm, "array": lambda values, dtype: np.array(values, dtype),
+    "vscale": lambda dtype=None: intrin.vscale(), "cast": _cast, "StringImm": StringImm,
+    "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
-    "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec,
+    "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
 _SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
-_LLVM = "it is an instruction of LLVM's: write the arithmetic, or T.call_extern of a C function"
 ABSENT = {
-    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin", "llvm_lookup_intrinsic_id"), _LLVM),
+    "llvm_lookup_intrinsic_id": "instructions of LLVM's go by their names",
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
-    "buffer_load": "write A[i, j]", "vscale": "vectors have a known length here, such as T.Ramp(0, 1, 8)",
+    "buffer_load": "write A[i, j]",
     "allocate_const": "pass the array as a parameter, or make it an R.const of a graph function",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
-    "vectorlow": _SHUFFLE, "vectorhigh": _SHUFFLE, "vectorcombine": _SHUFFLE, "Shuffle": _SHUFFLE,
+    "Shuffle": _SHUFFLE,
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
     "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
-    "tvm_struct_get": "arguments are the parameters of the prim_func",
-    "tvm_struct_set": "packed calls are T.call_packed(name, ...)",
     "bind": "bind iterators as in vi = T.axis.spatial(8, i)",
 }
 T = Namespace("T", ROWS, dtype_name, ABSENT)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 
 from ..dtype import DataType
-from ..expr import IterVar, PrimExpr, StringImm, Var, cast
+from ..expr import Broadcast, IterVar, PrimExpr, StringImm, Var, cast
+from ..module import linked
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
@@ -33,10 +34,7 @@ class TIRParser(BlockParser):
 
     def top(self, node, private=False, check_well_formed=True):
         """The PrimFunc of a decorated function that stands alone."""
-        func = self.function(node, check_well_formed)
-        if node.name != "main" and not private and "global_symbol" not in func.attrs:
-            func = func.with_attr("global_symbol", node.name)
-        return func
+        return linked(self.function(node, check_well_formed), node.name, private)
 
     def function(self, node, check_well_formed=True):
         """The PrimFunc of an ast.FunctionDef. check_well_formed: hold it to the verifier's rules."""
@@ -174,8 +172,9 @@ class TIRParser(BlockParser):
     def _attr_statement(self, node, spec):
         if spec.key in ("thread_extent", "virtual_thread") and id(spec.target) in self.threads:
             return self._launch(node, None, S.LaunchSpec(spec.target, spec.value))
-        target = spec.target.var if isinstance(spec.target, IterVar) else spec.target
         value = self._message(spec.value, node)
+        is_thread = spec.key in ("thread_extent", "virtual_thread")
+        target = spec.target.var if isinstance(spec.target, IterVar) and not is_thread else spec.target
         return Scoped(lambda rest: AttrStmt(target, spec.key, value, rest))
 
     def _assert_statement(self, node, spec):
@@ -296,6 +295,8 @@ class TIRParser(BlockParser):
         if value.dtype.lanes != dtype.lanes or value.dtype == "handle" or (value.dtype.is_float and not dtype.is_float):
             self.fail(node, f"buffer {buffer.name} holds {dtype}, the value is {value.dtype}: cast it, as in "
                             f'x.astype("{dtype}")')
+        if isinstance(value, Broadcast):
+            return value.replace(value=cast(value.value, dtype.element))
         return cast(value, dtype)
 
     def _fresh(self, node, name, spec):

@@ -12,11 +12,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from ..expr import IntImm, IterVar, Var
+from ..module import linkage
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
 from ..upper import provides
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
 from .names import identifier
+from .undefined import undefined
 
 LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized", "unrolled": "T.unroll",
               "thread_binding": "T.thread_binding"}
@@ -270,6 +272,8 @@ class TIRPrinter(ExprPrinter):
                                         ("offset_factor", b.offset_factor, 1)):
             if value != default:
                 args.append(f"{keyword}={self.value(value)}")
+        if b.axis_separators:
+            args.append(f"axis_separators={list(b.axis_separators)}")
         return ", ".join(args)
 
     def define_buffer(self, b):
@@ -289,31 +293,45 @@ class TIRPrinter(ExprPrinter):
         """`B = T.Buffer(shape, dtype, data=A.data)` of the views of these pointers."""
         for pointer in pointers:
             for b in self._views.get(id(pointer), ()):
-                args = self.buffer_args(b)
-                self.line(f"{self.define_buffer(b)} = T.Buffer({args})")
+                if not self.names.known(b):
+                    args = self.buffer_args(b)
+                    self.line(f"{self.define_buffer(b)} = T.Buffer({args})")
 
     # ------------------------------------------------------------ functions
 
     def function(self, func, name=None, decorate="@T.prim_func"):
         """The text of a PrimFunc. name: what it is called; its "global_symbol" (or main) when not given."""
-        self.function_lines(func, name or identifier((func.attrs or {}).get("global_symbol", "main")), decorate)
+        self.function_lines(func, name or (func.attrs or {}).get("global_symbol", "main"), decorate)
         return "\n".join(self.lines)
 
     def function_lines(self, func, name, decorate="@T.prim_func"):
         with self.names.scope():
             self._views = func.views()
             params, matched = self._signature(func)
-            self.line(decorate)
-            with self.suite(f"def {name}({', '.join(params)}):"):
-                if func.attrs:
-                    self.line(f"T.func_attr({self.value(func.attrs)})")
+            private, attrs = linkage(func, name)
+            self.line(f"{decorate}(private=True)" if private else decorate)
+            returned = f" -> T.{func.ret_type}" if func.ret_type != "void" else ""
+            with self.suite(f"def {identifier(name)}({', '.join(params)}){returned}:"):
+                if attrs:
+                    self.line(f"T.func_attr({self.value(attrs)})")
                 for handle, buffer in matched:
                     self._declare_dims((buffer.shape, buffer.strides, buffer.elem_offset))
                     args = self.buffer_args(buffer)
                     self.line(f"{self.define_buffer(buffer)} = T.match_buffer({self.expr(handle)}, {args})")
+                missing = undefined(func.body, self.names.known)
+                variables = [v for v in missing if isinstance(v, Var)]
+                self._declare_dims(variables)
                 self.declare_views([*(b.data for b in func.buffer_map.values()),
-                                    *(p for p in func.params if p not in func.buffer_map)])
+                                    *(p for p in func.params if p not in func.buffer_map), *variables])
+                self._declare_missing([b for b in missing if not isinstance(b, Var)])
                 self._function_body(func.body)
+
+    def _declare_missing(self, buffers):
+        """`A = T.Buffer(shape, dtype)` of buffers that nothing defines, as in programs before they are complete."""
+        for b in buffers:
+            args = self.buffer_args(b)
+            self.line(f"{self.define_buffer(b)} = T.Buffer({args})")
+            self.declare_views([b.data])
 
     def _signature(self, func):
         """Parameter texts, and the (handle, buffer) pairs left for T.match_buffer in the body."""

@@ -180,6 +180,8 @@ class _Checker(Visitor):
             return
         lanes = {}
         scalar = _Lanes(lanes).visit(index)
+        if not all(isinstance(r.extent, E.IntImm) for r in lanes.values()):
+            raise _Unknown  # vectors of as many lanes as a processor has
         self.domains.update((v, (0, r.extent.value - 1)) for v, r in lanes.items())
         env = self._grid((scalar, size, self.guards))
         at, size, *guards = (self._value(e, env) for e in (scalar, size, *self.guards))

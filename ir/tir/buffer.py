@@ -1,9 +1,9 @@
 """Buffers: a typed, shaped region of memory, named by its object."""
 from __future__ import annotations
 
-from ..dtype import DataType
-from ..expr import PrimExpr, Ramp, Range, Var, as_expr, const
-from ..node import Mutator, Node, node
+from ..dtype import DataType, ScalableLanes
+from ..expr import Max, Min, PrimExpr, Ramp, Range, Var, as_expr, const, is_const_int
+from ..node import Mutator, Node, node, structural_equal
 from ..upper import upper
 
 
@@ -12,7 +12,8 @@ class Buffer(Node):
     """A multi-dimensional array in memory. Identity is the buffer: two Buffers of one name are two buffers.
 
     shape: extents, row-major unless `strides` are given (in elements). scope: "global" (caller or arena),
-    "local" (registers or stack), "shared" (GPU). elem_offset: elements from `data` to element 0.
+    "local" (registers or stack), "shared" (GPU). elem_offset: elements from `data` to element 0. axis_separators: the
+    dimensions before which another axis of physical memory begins; where memory is flat they say nothing.
     """
 
     name: str
@@ -24,11 +25,18 @@ class Buffer(Node):
     data_alignment: int = 64
     offset_factor: int = 1
     data: Var = None
+    axis_separators: tuple = ()
+    READ = 1
+    WRITE = 2
     _is_binder_leaf = True
     _holds_statements = False
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+        ends = (0, *self.axis_separators, len(self.shape))
+        if any(a > b for a, b in zip(ends, ends[1:])):
+            raise ValueError(f"buffer {self.name}: axis_separators {list(self.axis_separators)} must not decrease, and "
+                             f"be from 0 to {len(self.shape)}, its number of dimensions")
 
     def __getitem__(self, indices):
         """A BufferLoad, or a BufferRegion when any index is a slice or a Range."""
@@ -49,43 +57,96 @@ class Buffer(Node):
             region.append(i)
         return upper("BufferRegion")(self, tuple(region))
 
-    def access_ptr(self, access_mask="r", ptr_type="handle", content_lanes=1, offset=0):
-        """The address of the first element, or of the one `offset` after it in a buffer of one dimension."""
+    def access_ptr(self, access_mask="r", ptr_type="handle", content_lanes=1, offset=0, extent=None):
+        """The address of the first element, or of the one `offset` after it in a buffer of one dimension. extent: how
+        many elements are accessed there, which changes nothing of the address."""
         if not (isinstance(offset, int) and offset == 0) and len(self.shape) != 1:
             raise ValueError("access_ptr takes an offset in buffers of one dimension; use T.address_of(A[i, j])")
         zeros = (const(0, e.dtype) for e in self.shape[:-1])
         return upper("address_of")(self[(*zeros, as_expr(offset)) if self.shape else ()])
 
-    def vload(self, begin, dtype=None):
-        """A load of as many elements as `dtype` has lanes."""
-        return upper("BufferLoad")(self, self._place(begin, DataType(dtype or self.dtype).lanes))
+    def physical_axes(self):
+        """[(extents, strides)] of the dimensions that make up each axis of physical memory: one axis, or as many as
+        axis_separators divide. Raises ValueError for several with an offset, which says nothing of which axis it is."""
+        if self.axis_separators and not is_const_int(self.elem_offset, 0):
+            raise ValueError(f"buffer {self.name} has axis_separators and an elem_offset, which is of one axis")
+        ends = (0, *self.axis_separators, len(self.shape))
+        groups = [slice(a, b) for a, b in zip(ends, ends[1:])]
+        return [(self.shape[g], self.strides[g] or row_major_strides(self.shape[g])) for g in groups]
 
-    def vstore(self, begin, value):
-        """A store of as many elements as `value` has lanes."""
+    def offset_of(self, indices):
+        """[the number of elements between `data` and the element at `indices`], simplified; of each physical axis where
+        axis_separators make several."""
+        indices, offsets = iter(self._place(indices, 1)), []
+        for _, strides in self.physical_axes():
+            total = const(0) if self.axis_separators else self.elem_offset
+            for stride in strides:
+                total = next(indices) * stride + total
+            offsets.append(upper("simplify")(total))
+        return offsets
+
+    def get_flattened_buffer(self):
+        """The buffer of one dimension for each physical axis over the same memory; itself where it is that already."""
+        axes = self.physical_axes()
+        if len(self.shape) == len(axes) and all(len(extents) == 1 for extents, _ in axes):
+            return self
+        shape = []
+        for extents, strides in axes:
+            if self.strides:  # all elements from the first to the last
+                extents = (sum([(extent - 1) * stride for extent, stride in zip(extents, strides)], const(1)),)
+            size = const(1)
+            for extent in extents:
+                size = size * extent
+            shape.append(upper("simplify")(size))
+        return self.replace(shape=tuple(shape), strides=(), axis_separators=tuple(range(1, len(axes))))
+
+    def vload(self, begin, dtype=None, predicate=None):
+        """A load of as many elements as `dtype` has lanes, of which those that `predicate`, a T.get_active_lane_mask,
+        leaves out are 0."""
+        return upper("BufferLoad")(self, self._place(begin, DataType(dtype or self.dtype).lanes, predicate))
+
+    def vstore(self, begin, value, predicate=None):
+        """A store of the lanes of `value`, or of those that `predicate`, a T.get_active_lane_mask, has."""
         value = as_expr(value, self.dtype)
-        return upper("BufferStore")(self, value, self._place(begin, value.dtype.lanes))
+        return upper("BufferStore")(self, value, self._place(begin, value.dtype.lanes, predicate))
 
-    def _place(self, indices, lanes):
-        """Indices of `lanes` elements that start at `indices`."""
+    def _place(self, indices, lanes, predicate=None):
+        """Indices of `lanes` elements that start at `indices`, or are there already."""
         indices = tuple(as_expr(i) for i in (indices if isinstance(indices, (list, tuple)) else (indices,)))
         if len(indices) != len(self.shape):
             raise ValueError(f"buffer {self.name} has {len(self.shape)} dimensions, indexed with {len(indices)}")
         last = indices[-1]
-        return indices if lanes == 1 else (*indices[:-1], Ramp(last, const(1, last.dtype), lanes))
+        if lanes != 1 and last.dtype.lanes == 1:
+            last = Ramp(last, const(1, last.dtype), lanes)
+        return (*indices[:-1], last if predicate is None else _active(last, predicate))
+
+
+def _active(index, mask):
+    """The lanes of a vector index that a mask has: the first ones."""
+    base, limit = mask.args if getattr(mask, "op", None) == "tir.get_active_lane_mask" else (None, None)
+    if not (isinstance(index, Ramp) and is_const_int(index.stride, 1) and structural_equal(index.base, base)):
+        raise ValueError(f"the predicate of an access to a vector at {index} is T.get_active_lane_mask of where it "
+                         f"begins, not {mask}")
+    lanes = index.lanes
+    if isinstance(lanes, ScalableLanes):
+        lanes = upper("vscale")() * lanes.factor
+    return index.replace(count=Max(Min(limit - base, lanes), const(0, base.dtype)))
 
 
 def decl_buffer(shape, dtype="float32", name="buffer", scope="global", strides=(), elem_offset=None,
-                data_alignment=64, offset_factor=0, data=None):
+                data_alignment=64, offset_factor=0, data=None, axis_separators=()):
     """Make a Buffer; `shape` and `strides` take Python ints or expressions.
 
     An offset_factor without elem_offset makes the offset a variable, a multiple of the factor, as in TVM.
+    axis_separators: ints, as in Buffer.
     """
     shape = (shape,) if isinstance(shape, (int, PrimExpr)) else shape
     if elem_offset is None:
         elem_offset = Var(f"{name}_elem_offset") if offset_factor else const(0)
     return Buffer(name, DataType(dtype), tuple(as_expr(s) for s in shape), tuple(as_expr(s) for s in strides or ()),
                   as_expr(elem_offset), scope or "global", data_alignment if data_alignment > 0 else 64,
-                  offset_factor or 1, Var(name, "handle") if data is None else data)
+                  offset_factor or 1, Var(name, "handle") if data is None else data,
+                  tuple(int(getattr(s, "value", s)) for s in axis_separators or ()))
 
 
 def row_major_strides(shape):

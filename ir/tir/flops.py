@@ -80,7 +80,7 @@ def _count(n):
     if isinstance(n, E.Call):
         if n.op == "tir.if_then_else":
             return _sum(_count(n.args[0]), _longer(_count(n.args[1]), _count(n.args[2])))
-        return _sum(_operations(n, _CALLS.get(n.op.removeprefix("tir."), SERIES)), *map(_count, n.args))
+        return _sum(_operations(n, _CALLS.get(str(n.op).removeprefix("tir."), SERIES)), *map(_count, n.args))
     own = _operations(n, 1) if isinstance(n, _ONE) else {}
     return _sum(own, *(_inside(getattr(n, field)) for field in getattr(n, "_visible", ())))
 

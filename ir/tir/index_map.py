@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
+
 from ..arith import Analyzer, detect_bijection, eval_range, inverse_affine_iter_map
 from ..expr import BinaryExpr, CompareExpr, Range, Var, as_expr, binary, substitute
 from ..node import Mutator, Node, node, node_field
+from .values import values_of
 
 
 @node
@@ -14,14 +17,24 @@ class IndexMap(Node):
 
     initial_indices: tuple = node_field(define=True)
     final_indices: tuple = ()
+    AXIS_SEPARATOR = "axis_separator"  # among the results of a function: the next index is of another physical axis
 
     @staticmethod
     def from_func(mapping_function, ndim=None, *, index_dtype="int32"):
         """The map of a Python function from indices to a list or tuple of indices (or one index).
 
         ndim: the number of indices, needed where the function takes any, as lambda *i: i[::-1] does; arguments behind
-        such are the last indices. Raises TypeError when the number is not known or the result is something else.
+        such are the last indices. Raises TypeError when the number is not known or the result is something else, an
+        AXIS_SEPARATOR too.
         """
+        index_map, separators = IndexMap.from_func_with_separators(mapping_function, ndim, index_dtype=index_dtype)
+        if separators:
+            raise TypeError("an index map has no AXIS_SEPARATOR; only transform_layout of a buffer takes them")
+        return index_map
+
+    @staticmethod
+    def from_func_with_separators(mapping_function, ndim=None, *, index_dtype="int32"):
+        """(the map of a function, the positions among its results before which AXIS_SEPARATOR stands)."""
         names, last, rest = [], [], None
         for p in inspect.signature(mapping_function).parameters.values():
             if p.kind is p.VAR_POSITIONAL:
@@ -39,7 +52,15 @@ class IndexMap(Node):
         variables = [Var(name, index_dtype) for name in (*names, *last)]
         result = mapping_function(*variables[:len(names)], **dict(zip(last, variables[len(names):])))
         result = result if isinstance(result, (list, tuple)) else (result,)
-        return IndexMap(tuple(variables), tuple(as_expr(e, index_dtype) for e in result))
+        final, separators = [], []
+        for e in result:
+            if isinstance(e, str) and e == IndexMap.AXIS_SEPARATOR:
+                separators.append(len(final))
+            elif isinstance(e, str):
+                raise TypeError(f"an index map gives indices, not {e!r}")
+            else:
+                final.append(as_expr(e, index_dtype))
+        return IndexMap(tuple(variables), tuple(final)), separators
 
     def map_indices(self, indices):
         """The new indices of an element; dtypes follow the given indices."""
@@ -72,6 +93,15 @@ class IndexMap(Node):
         if not all(Analyzer().can_prove(r.min >= 0) for r in ranges):
             raise ValueError(f"{self} gives indices that may be negative")
         return tuple(Analyzer().simplify(r.min + r.extent) for r in ranges)
+
+    def map_ndarray(self, arr_src):
+        """An array (an NDArray, or of numpy) in the new layout; places that the map leaves empty are 0."""
+        source = arr_src.numpy() if hasattr(arr_src, "numpy") else np.asarray(arr_src)
+        variables, _ = self.ranges(source.shape)
+        at = dict(zip(variables, np.indices(source.shape)))
+        out = np.zeros([int(extent) for extent in self.map_shape(source.shape)], source.dtype)
+        out[tuple(np.broadcast_to(values_of(e, at), source.shape) for e in self.map_indices(variables))] = source
+        return type(arr_src)(out) if hasattr(arr_src, "numpy") else out
 
     def inverse(self, shape):
         """The map from new indices back to those of a buffer of `shape` (extents or Ranges).

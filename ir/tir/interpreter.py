@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import expr as E
 from ..arith import Analyzer
+from ..module import GlobalVar
 from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
@@ -27,7 +28,7 @@ from .tiles import TILES
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
 # Statements that change nothing where one thread runs and copies are done at once
-NOTHING = ("tir.prefetch", "tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group")
+NOTHING = ("tir.assume", "tir.prefetch", "tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group")
 _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logical_or", E.Div: "trunc_div",
            E.Mod: "trunc_mod"}
 
@@ -76,7 +77,7 @@ def source(func):
 # ---------------------------------------------------------------- run-time helpers of the generated text
 
 def _checked(index):
-    if np.any(np.asarray(index) < 0):
+    if index < 0 if type(index) is int else np.any(np.asarray(index) < 0):
         raise IndexError(f"negative index {index}")
     return index
 
@@ -153,7 +154,7 @@ class Compiler:
         self.lines, self.depth = [], 1
         self.names, self.used = {}, set()
         self.nonneg = set()    # ids of variables that cannot be negative
-        self.immediates = {}   # (dtype, value text) -> name, defined once at the top
+        self.immediates = {}   # text of a constant -> its name, defined once at the top
         self.keep = []         # holds variables so that ids stay unique
         self.over = {}         # id of a data pointer -> the buffers over it that nothing else defines
         self.views = set()     # ids of matched buffers: numpy views, whatever strides and offset they declare
@@ -188,8 +189,7 @@ class Compiler:
             if p in func.buffer_map and not _is_flat(func.buffer_map[p]):
                 self.check_shape(func.buffer_map[p], self.name(p))
         self.stmt(func.body)
-        head = [f"{name} = np.dtype('{dtype.numpy.name}').type(float('{text}'))"
-                for (dtype, text), name in self.immediates.items()]
+        head = [f"{name} = {text}" for text, name in self.immediates.items()]
         return "\n".join(head + [f"def kernel({', '.join(params)}):"] + self.lines) + "\n"
 
     def bind_buffer(self, buffer, array):
@@ -376,7 +376,11 @@ class Compiler:
         return ("True" if e.value else "False") if e.dtype.is_bool else str(e.value)
 
     def expr_FloatImm(self, e):
-        return self.immediates.setdefault((e.dtype, repr(e.value)), f"c{len(self.immediates)}")
+        return self.immediate(f"np.dtype('{e.dtype.numpy.name}').type(float('{e.value!r}'))")
+
+    def immediate(self, text):
+        """The name of a constant."""
+        return self.immediates.setdefault(text, f"c{len(self.immediates)}")
 
     def expr_StringImm(self, e):
         return repr(e.value)
@@ -393,14 +397,21 @@ class Compiler:
         widens = e.dtype.code == e.value.dtype.code == "int" and e.dtype.bits >= e.value.dtype.bits
         if widens and not collect(e.value, S.BufferLoad):
             return value
-        return f"convert({value}, '{e.dtype.element.numpy.name}')"
+        exact = e.dtype.lanes == 1 and _exact_by(e.value.dtype, e.dtype)
+        return f"np.{e.dtype.numpy.name}({exact}({value}))" if exact else f"convert({value}, {self.dtype(e.dtype)})"
+
+    def dtype(self, dtype):
+        return self.immediate(f"np.dtype('{dtype.element.numpy.name}')")
 
     def expr_Ramp(self, e):
+        if e.count is None and isinstance(e.stride, E.IntImm):
+            return f"({self.expr(e.base)} + {self.immediate(f'{e.stride.value} * np.arange({e.lanes})')})"
         lanes = e.lanes if e.count is None else self.expr(e.count)
         return f"({self.expr(e.base)} + {self.expr(e.stride)} * np.arange({lanes}))"
 
     def expr_Broadcast(self, e):
-        return f"np.repeat({self.expr(e.value)}, {e.lanes})"
+        text = f"np.repeat({self.expr(e.value)}, {e.lanes})"
+        return self.immediate(text) if isinstance(e.value, E.FloatImm) else text
 
     def expr_Let(self, e):
         return f"({self.name(e.var)} := {self.expr(e.value)}, {self.expr(e.body)})[1]"
@@ -414,6 +425,9 @@ class Compiler:
     def expr_Call(self, e):
         if e.op in NOTHING:
             return "0"
+        if isinstance(e.op, GlobalVar):
+            raise ValueError(f"a call of {e.op.name}, another function of the module: run "
+                             "tir.transform.InlinePrivateFunctions first")
         if e.op.removeprefix("tir.") in TILES:
             args = (self.pointer(a) if a.dtype == "handle" and not isinstance(a, E.StringImm) else self.expr(a)
                     for a in e.args)
@@ -427,7 +441,7 @@ class Compiler:
                 return f"select({', '.join(args)})"
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op in ("popcount", "clz"):  # which look at the bits of the dtype
-            args = [f"convert({args[0]}, '{e.args[0].dtype.numpy.name}')"]
+            args = [f"convert({args[0]}, {self.dtype(e.args[0].dtype)})"]
         if op in ALL_INTRINSICS:
             return f"f_{op}({', '.join(args)})"
         if op == "reinterpret":
@@ -441,6 +455,17 @@ class Compiler:
 def _count(indices):
     """How many lanes of a vector an access by `indices` is limited to; None for all."""
     return getattr(indices[-1], "count", None) if indices else None
+
+
+def _exact_by(source, target):
+    """The type of Python's numbers by which a number reaches `target` rounded once, sooner than as an array: "int",
+    "float", or "" where there is none."""
+    if target.code == "float":
+        single = source.bits <= 32 <= target.bits
+        return ("float" if source.is_float else "int" if source.is_int else "") if single else ""
+    whole = source.is_int and target.is_int and target.bits >= 8
+    gains = source.code == target.code or source.code == "uint" and source.bits < target.bits
+    return "int" if whole and gains and source.bits <= target.bits else ""
 
 
 def _is_flat(buffer):

@@ -1,11 +1,12 @@
 """The functions that build calls of intrinsics (intrinsics.py), and other expressions that are calls."""
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 
 from ..dtype import DataType
-from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, const,
+from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, cast, const,
                     logical_and, logical_or, match_all, match_dtype)
+from ..module import GlobalVar
 from ..upper import provides
 from .device_ops import DEVICE_OPS, SHUFFLES
 from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_INTRINSICS,  # noqa: F401
@@ -13,7 +14,8 @@ from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_
 
 # What a call gives where it is not of its first argument's dtype
 _BY_LANE = {f"tir.{name}": row.result for name, row in SCALAR_INTRINSICS.items() if row.result}
-_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.address_of": "handle", "tir.tvm_call_packed": "int32",
+_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.assume": "bool", "tir.vscale": "int32", "tir.address_of": "handle",
+            "tir.tvm_call_packed": "int32",
             "tir.tvm_stack_make_array": "handle", "tir.tvm_stack_make_shape": "handle",
             **{f"tir.{name}": row.dtype for name, row in DEVICE_OPS.items() if row.dtype}}
 _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])
@@ -21,6 +23,8 @@ _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)
 
 def result_dtype(op, args):
     """The dtype that the builder of a call gives it; None for an op without one (call_extern, call_intrin)."""
+    if isinstance(op, GlobalVar):
+        return None
     if op in _RESULTS:
         lanes = args[0].dtype.lanes if args and op in _BY_LANE else 1
         return DataType(_RESULTS[op]).with_lanes(lanes)
@@ -33,6 +37,10 @@ def result_dtype(op, args):
     return args[0].dtype if op in _AS_FIRST and args else None
 
 
+# what functions are of integers: None these themselves
+_WHOLE = {**dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint")), "isnan": False, "isinf": False}
+
+
 @provides("intrinsic")
 def intrinsic(name, *args):
     """The call of a row of SCALAR_INTRINSICS: operands meet in one dtype. TypeError for what the row does not take."""
@@ -41,16 +49,21 @@ def intrinsic(name, *args):
     if len(args) != count:
         raise TypeError(f"{name} takes {count} argument{'s' if count > 1 else ''}, got {len(args)}")
     floats = count - row.integers
-    args = (*match_all(args[:floats]), *map(as_expr, args[floats:]))
+    args = tuple(map(as_expr, args)) if row.operands else (*match_all(args[:floats]), *map(as_expr, args[floats:]))
     dtype = args[0].dtype
+    if [a for want, a in zip(row.operands, args) if want not in (None, a.dtype.element)]:
+        wanted = ", ".join(want or "a number" for want in row.operands)
+        raise TypeError(f"{name} takes {wanted}, not {', '.join(str(a.dtype) for a in args)}")
     if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
         raise TypeError(f"{name} takes integers, not {dtype}")
-    if name in BIT_INTRINSICS and dtype.element != "float32":
-        raise TypeError(f"{name} takes float32, not {dtype}")
+    if row.takes and dtype.element not in row.takes:
+        raise TypeError(f"{name} takes {' or '.join(row.takes)}, not {dtype}")
     if floats < count and not args[-1].dtype.is_int:
         raise TypeError(f"{name} takes an integer last, not {args[-1].dtype}")
     if dtype == "handle":
         raise TypeError(f"{name} takes numbers, not a handle")
+    if name in _WHOLE and (dtype.is_int or dtype.is_bool):  # what is whole already
+        return args[0] if _WHOLE[name] is None else const(_WHOLE[name], DataType("bool").with_lanes(dtype.lanes))
     return Call(result_dtype("tir." + name, args), "tir." + name, args)
 
 
@@ -78,14 +91,14 @@ def isfinite(x):
     return Not(logical_or(intrinsic("isnan", x), intrinsic("isinf", x)))
 
 
-def max(a, b):  # noqa: A001
-    """The greater of two expressions."""
-    return binary(Max, as_expr(a), b)
+def max(*values):  # noqa: A001
+    """The greatest of two expressions or more."""
+    return reduce(lambda a, b: binary(Max, as_expr(a), b), values)
 
 
-def min(a, b):  # noqa: A001
-    """The lesser of two expressions."""
-    return binary(Min, as_expr(a), b)
+def min(*values):  # noqa: A001
+    """The least of two expressions or more."""
+    return reduce(lambda a, b: binary(Min, as_expr(a), b), values)
 
 
 def _operator(cls, doc):
@@ -111,12 +124,16 @@ def ceildiv(a, b):
 
 
 def all(*conditions):  # noqa: A001
-    """Whether all of the conditions hold."""
+    """Whether all of the conditions hold; ValueError without one."""
+    if not conditions:
+        raise ValueError("all takes a condition at least")
     return reduce(logical_and, map(as_expr, conditions))
 
 
 def any(*conditions):  # noqa: A001
-    """Whether any of the conditions holds."""
+    """Whether any of the conditions holds; ValueError without one."""
+    if not conditions:
+        raise ValueError("any takes a condition at least")
     return reduce(logical_or, map(as_expr, conditions))
 
 
@@ -131,9 +148,49 @@ def select(condition, true_value, false_value):
     return Select(as_expr(condition), *match_dtype(as_expr(true_value), as_expr(false_value)))
 
 
-def likely(condition):
+def q_multiply_shift(x, y, q, s):
+    """The int32 x * y * 2**(s - q), halves rounded up, computed in int64: a scale of quantized numbers, y / 2**q, and a
+    power of two. q and s are numbers."""
+    left, right = max(int(s), 0), max(-int(s), 0)
+    return q_multiply_shift_per_axis(x, y, left, right, q, left > 0, right > 0)
+
+
+def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_required):
+    """The int32 x * 2**ls * y * 2**-(q + rs), halves rounded up, computed in int64; without is_lshift_required ls does
+    not count, and rs is 0 without is_rshift_required."""
+    wide = cast(as_expr(x), "int64")
+    wide = (wide << cast(as_expr(ls), "int64") if is_lshift_required else wide) * cast(as_expr(y), "int64")
+    right = cast(as_expr(rs) + q, "int64")
+    return cast((wide + (const(1, "int64") << (right - 1))) >> right, "int32")
+
+
+def likely(cond):
     """Marks a condition that holds almost always: loop partitioning peels it away."""
-    return Call("bool", "tir.likely", (as_expr(condition),))
+    return Call("bool", "tir.likely", (as_expr(cond),))
+
+
+def assume(condition):
+    """What the simplifier may take for granted from here on: a statement, as tir.Evaluate(tir.assume(condition))."""
+    return Call("bool", "tir.assume", (as_expr(condition),))
+
+
+def undef(dtype="float32"):
+    """A value that nobody needs: passes may put any in its place."""
+    return Call(dtype, "tir.undef", ())
+
+
+def get_active_lane_mask(dtype, base, limit):
+    """The mask of the lanes n for which base + n < limit: the predicate of a load or store of a vector at `base`.
+    dtype: of the mask, as "uint1x4"."""
+    return Call(dtype, "tir.get_active_lane_mask", match_all((base, limit)))
+
+
+@provides("vscale")
+@cache
+def vscale():
+    """How many times 128 bits a vector register of the machine has, where only that knows; one expression, always.
+    C for such machines has vectors of a known length; what is left of this one is an error there."""
+    return Call("int32", "tir.vscale", ())
 
 
 @provides("address_of")
@@ -172,7 +229,7 @@ def reinterpret(dtype, value):
     value, dtype = as_expr(value), DataType(dtype)
     if dtype == "handle" and value.dtype in ("uint64", "int64"):  # an address
         return Call(dtype, "tir.reinterpret", (value,))
-    if "handle" in (dtype, value.dtype) or (value.dtype.bits, value.dtype.lanes) != (dtype.bits, dtype.lanes):
+    if "handle" in (dtype, value.dtype) or value.dtype.bits * value.dtype.lanes != dtype.bits * dtype.lanes:
         raise TypeError(f"reinterpret takes a number of as many bits as the result: {value.dtype} is not {dtype}")
     return value if value.dtype == dtype else Call(dtype, "tir.reinterpret", (value,))
 
@@ -185,6 +242,19 @@ def call_extern(dtype, name, *args):
 def call_pure_extern(dtype, name, *args):
     """A call of the C function `name`, which has no effect but its result."""
     return Call(dtype, "tir.call_pure_extern", (StringImm(name), *map(as_expr, args)))
+
+
+def _of_llvm(op, doc):
+    def build(dtype, name, *args):
+        if not isinstance(name, str):
+            raise TypeError(f"{op}: an instruction of LLVM's goes by its name, not by the number {name}")
+        return Call(dtype, f"tir.{op}", (StringImm(name), *map(as_expr, args)))
+    build.__name__, build.__doc__ = op, doc
+    return build
+
+
+call_llvm_intrin = _of_llvm("call_llvm_intrin", "A call of an instruction of LLVM's, which has no C: for passes alone.")
+call_llvm_pure_intrin = _of_llvm("call_llvm_pure_intrin", "call_llvm_intrin of one without an effect but its result.")
 
 
 def call_packed(*args):

@@ -12,6 +12,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..dtype import DataType
 from ..expr import Add, Call, Div, FloatImm, Max, Mul
 
 SERIES = 16  # operations that a function counts as which is a series of about this length
@@ -30,6 +31,8 @@ class Intrinsic:
     operator   whether an operator of the graph of the same name is the intrinsic alone
     result     the result's dtype, where it is not that of the first operand
     integers   how many of the last operands are integers
+    operands   the dtypes of operands that have several, None for any; (): they meet in one
+    takes      the dtypes of the first operand; (): all that its kind has
     """
 
     name: str
@@ -44,6 +47,8 @@ class Intrinsic:
     operator: bool = False
     result: str | None = None
     integers: int = 0
+    operands: tuple = ()
+    takes: tuple = ()
 
 
 def _c(name=None, runtime=None, cuda=None):
@@ -107,13 +112,48 @@ def _saturated(dtype):
 
 
 def _dot(left, right):
+    bits = 8 * np.dtype(left).itemsize
+
     def dot(a, b, c):
         a, b, total = np.asarray(a, np.int32), np.asarray(b, np.int32), np.asarray(c, np.int64)
-        for n in range(4):
-            x, y = ((v >> 8 * n & 255).astype(np.uint8).view(dtype).astype(np.int64)
+        for n in range(0, 32, bits):
+            x, y = ((v >> n & (1 << bits) - 1).astype(f"uint{bits}").view(dtype).astype(np.int64)
                     for v, dtype in ((a, left), (b, right)))
             total = total + x * y
         return total.astype(np.int32)[()]
+    return dot
+
+
+def _pair(low, high):
+    bits = [np.asarray(v).astype(np.int64) & 0xffff for v in (low, high)]
+    return (bits[0] | bits[1] << 16).astype(np.uint32).view(np.int32)[()]
+
+
+def _dot_pairs(a, b, c, word):
+    total = np.asarray(c, np.int64)
+    for pair, first in ((a, 0), (b, 8)):
+        for n in (0, 16):
+            x = (np.asarray(pair, np.int32) >> n & 0xffff).astype(np.uint16).view(np.int16).astype(np.int64)
+            w = (np.asarray(word, np.int32) >> n + first & 255).astype(np.uint8).view(np.int8).astype(np.int64)
+            total = total + x * w
+    return total.astype(np.int32)[()]
+
+
+def _halves(words, dtype):
+    """The two numbers of 16 bits in each word, as float32: [..., 2]."""
+    return np.ascontiguousarray(words, "<i4")[..., None].view(np.uint16).view(DataType(dtype).numpy).astype(np.float32)
+
+
+def _dot_of_halves(left, right):
+    def dot(a, b, c):
+        return (np.float32(c) + (_halves(a, left) * _halves(b, right)).sum(-1, dtype=np.float32))[()]
+    return dot
+
+
+def _matrix_dot_of_halves(left, right):
+    def dot(a, b, c):
+        x, y = _halves(a, left).reshape(2, 4), _halves(b, right).reshape(2, 4)
+        return np.asarray(c, np.float32) + (x @ y.T).reshape(-1)
     return dot
 
 
@@ -133,11 +173,21 @@ def _matrix_dot(left, right):
     return dot
 
 
-def _taps(left, right):
-    def taps(a, w, c, n):
-        a, w = (np.asarray(v, "<i4")[..., None].view(dtype).astype(np.int64) for v, dtype in ((a, left), (w, right)))
-        return (np.asarray(c, np.int64) + sum(a[..., t + int(n)] * w[..., t] for t in range(3))).astype(np.int32)[()]
+def _taps(dtype):
+    def taps(a, sides, c, middle, n):
+        a = np.asarray(a, "<i4")[..., None].view(dtype).astype(np.int64)
+        left, right = np.moveaxis(np.asarray(sides, "<i4")[..., None].view("<i2").astype(np.int64), -1, 0)
+        products = (a[..., t + int(n)] * w for t, w in enumerate((left, np.asarray(middle, np.int64), right)))
+        return (np.asarray(c, np.int64) + sum(products)).astype(np.int32)[()]
     return taps
+
+
+def _pair_taps(a, b, c, sides, middle, n):
+    x = np.stack([np.asarray(pair, np.int32) >> by & 0xffff for pair in (a, b) for by in (0, 16)])
+    x = x.astype(np.uint16).view(np.int16).astype(np.int64)[int(n):int(n) + 3]
+    left, right = (np.asarray(np.asarray(sides, np.int32) >> by & 0xffff, np.uint16).view(np.int16) for by in (0, 16))
+    products = (value * np.asarray(w, np.int64) for value, w in zip(x, (left, middle, right)))
+    return (np.asarray(c, np.int64) + sum(products)).astype(np.int32)[()]
 
 
 def _bits(x):
@@ -215,6 +265,9 @@ INTRINSICS = _rows(
     Intrinsic("rsqrt", lambda x: 1 / np.sqrt(x), expand=lambda x: Div(_number(1, x), _call("sqrt", x)), cost=1),
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
+    # The C library's int is 32 bits. A half's neighbour is not that of the float32 that it is computed in.
+    _libm("ldexp", np.ldexp, 2, cost=1, integers=1, operands=(None, "int32"), takes=("float32", "float64")),
+    _libm("nextafter", np.nextafter, 2, cost=1, takes=("float32", "float64")),
 )
 BYTES = 256  # the numbers that a byte can be, and those of a table of what becomes of each
 LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in a table, given by its first element
@@ -222,13 +275,28 @@ LOOKUPS = {"int8": "lookup_i8", "uint8": "lookup_u8"}  # what looks up lanes in 
 NARROW = {"int8": "low_i8", "uint8": "low_u8", "int16": "low_i16"}
 _SIGNS = {"u8": "uint8", "s8": "int8"}
 ROUNDS = {"int8": "round_i8", "uint8": "round_u8"}  # what rounds a float32, adds an integer and saturates
+ALL_ROUNDS = {**ROUNDS, "int16": "round_i16", "uint16": "round_u16"}
 DOTS = {f"dot_{x}{y}": (_SIGNS[x], _SIGNS[y]) for x in _SIGNS for y in _SIGNS}  # name: (dtypes of bytes)
-TAPS = {name.replace("dot", "taps"): dtypes for name, dtypes in DOTS.items()}
+PAIR_DOTS = {"dot_s16s8": ("int16", "int8")}  # the same of rows of 16 bits
+ALL_DOTS = {**DOTS, **PAIR_DOTS}
+NEAREST_HALVES = {"float16": "nearest_f16", "bfloat16": "nearest_bf16"}  # what rounds a float32 to one
+HALF_DOTS = {"dot_bf16": ("bfloat16", "bfloat16")}  # of two numbers of 16 bits a word, with sums of float32
+SHORT_DOTS = {"dot_s16s16": ("int16", "int16")}  # of two integers of 16 bits a word
+INTEGER_DOTS = {**DOTS, **SHORT_DOTS}  # those that vectors of int32 have
+WORD_DOTS = {**INTEGER_DOTS, **HALF_DOTS}  # those that vectors have
+CONTRACTIONS = {**ALL_DOTS, **SHORT_DOTS, **HALF_DOTS}
+TAPS = {"int8": "taps_s8", "uint8": "taps_u8"}  # the same of three bytes of a word and three weights
+PAIR_TAPS = {"int16": "taps_s16"}  # of three numbers of two pairs
+ALL_TAPS = {**TAPS, **PAIR_TAPS}
 # Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
 # is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
 # word(a, b, c, d): the lowest bytes of four numbers as those of an int32, a's lowest; dot_u8s8(a, b, c) and its like: c
-# and the products of the four bytes of a, with a sign or without, and those of b; taps_u8s8(a, w, c, n): c and the
-# products of three bytes of a, from the n-th on, 0 or 1, and the first three of w.
+# and the products of the four bytes of a, with a sign or without, and those of b; pair(a, b): the lowest 16 bits of two
+# numbers as those of an int32, a's lowest; dot_s16s16(a, b, c): c and the products of the two numbers of a pair a and
+# those of b; dot_s16s8(a, b, c, w): c and the products of two pairs, a and b, and the bytes of w, a's being bytes 0 and
+# 2; taps_u8(a, sides, c, middle, n) and taps_s8: c and the products of three bytes of a, from the n-th on, 0 or 1, and
+# three weights, of which `sides` holds the outer ones as numbers of 16 bits; taps_s16(a, b, c, sides, middle, n): the
+# same of three of the four numbers of two pairs.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
@@ -237,19 +305,28 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     Intrinsic("bit_field", _bit_field, 3, integers=2),
     Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
     *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
-      for dtype, name in ROUNDS.items()),
+      for dtype, name in ALL_ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
-      for name, dtypes in DOTS.items()),
-    *(Intrinsic(name, _taps(*dtypes), 4, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
-      for name, dtypes in TAPS.items()))
+      for name, dtypes in INTEGER_DOTS.items()),
+    Intrinsic("pair", _pair, 2, {"c int32": "ingot_pair"}, None, True, result="int32"),
+    *(Intrinsic(name, _dot_pairs, 4, {"c int32": f"ingot_{name}"}, cost=8, result="int32") for name in PAIR_DOTS),
+    *(Intrinsic(name, _taps(dtype), 5, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
+      for dtype, name in TAPS.items()),
+    *(Intrinsic(name, _pair_taps, 6, {"c int32": f"ingot_{name}"}, cost=6, result="int32", integers=1)
+      for name in PAIR_TAPS.values()))
+# Of words of two floats of 16 bits, which pair(a, b) makes of their bits: c and both products, in float32; products are
+# exact, and how sums are rounded is the instruction's.
+HALF_INTRINSICS = _rows(*(
+    Intrinsic(name, _dot_of_halves(*dtypes), 3, {"c float32": f"ingot_{name}"}, None, True, 4, result="float32",
+              operands=("int32", "int32", "float32")) for name, dtypes in HALF_DOTS.items()))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits of which
 # the highest are so many of a from the n-th lowest on.
 BIT_INTRINSICS = _rows(
-    Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
-    Intrinsic("top_bits", _top_bits, 3, _c(runtime="ingot_top_bitsf"), None, True, 0, integers=2),
-    Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
+    Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1, takes=("float32",)),
+    Intrinsic("top_bits", _top_bits, 3, _c(runtime="ingot_top_bitsf"), None, True, 0, integers=2, takes=("float32",)),
+    Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0, takes=("float32",)),
 )
 # Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LaneIndexedFMA
 # and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
@@ -258,7 +335,9 @@ BIT_INTRINSICS = _rows(
 # a * b + c, in the register of c; dot_u8s8_lane(a, l, b, c) and its like: dot_u8s8(lane(a, l), b, c);
 # matrix_dot_u8s8(a, b, c) and its like: c, four numbers, and the product of two rows of eight bytes, a, by two
 # columns, b; zip_words(a, b, n), zip_pairs(a, b, n): the n-th half of a's and b's lanes in turns, one or two at a
-# time; held(a): a, in a register; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower dtype.
+# time; unzip_words(a, b, n): every other lane of both, from n on; held(a): a, in a register; add_scaled(a, x, c):
+# a * x + c of int32, where x is one number; low_u8(a) and its like: the lowest bits of int32, as numbers of a narrower
+# dtype.
 # The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
@@ -268,12 +347,17 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
     ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1),
+    ("add_scaled", lambda a, x, c: a * x + c, 3),
     *((name, lambda a, dtype=dtype: a.astype(dtype).astype(np.int32), 1) for dtype, name in NARROW.items()),
+    *((name, lambda a, dtype=dtype: a.astype(DataType(dtype).numpy).astype(np.float32), 1)
+      for dtype, name in NEAREST_HALVES.items()),
     ("zip_words", _zipped(1), 3), ("zip_pairs", _zipped(2), 3),
+    ("unzip_words", lambda a, b, n: np.concatenate([a, b])[n::2], 3),
     *((name.replace("dot", "matrix_dot"), _matrix_dot(*dtypes), 3) for name, dtypes in DOTS.items()),
-    *((f"{name}_lane", lambda a, l, b, c, dot=_dot(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
-      for name, dtypes in DOTS.items()))))
-SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
+    *((name.replace("dot", "matrix_dot"), _matrix_dot_of_halves(*dtypes), 3) for name, dtypes in HALF_DOTS.items()),
+    *((f"{name}_lane", lambda a, l, b, c, dot=make(*dtypes): dot(np.full_like(a, a[l]), b, c), 4)
+      for make, rows in ((_dot, INTEGER_DOTS), (_dot_of_halves, HALF_DOTS)) for name, dtypes in rows.items()))))
+SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS, **HALF_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.
 VECTOR_CALLS = frozenset(name for name, row in SCALAR_INTRINSICS.items() if row.vector)

@@ -46,7 +46,7 @@ class BufferVar:
 
     def __setitem__(self, indices, value):
         value = as_expr(value, self.buffer.dtype)
-        if value.dtype.element != self.buffer.dtype:
+        if value.dtype.element != self.buffer.dtype.element:
             raise ValueError(f"a {value.dtype} is stored into buffer {self.buffer.name}, which is {self.buffer.dtype}; "
                              "cast it")
         self._builder.emit(BufferStore(self.buffer, value, self._indices(indices)))

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..arith import Analyzer, eval_range
-from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, is_const_int, substitute
+from ..expr import Broadcast, IntImm, Max, Min, PrimExpr, Ramp, Range, as_expr, const, is_const_int, substitute
 from ..node import Visitor, collect, structural_equal, structure_key
 from ..upper import provides
 from .device_ops import ALLREDUCE, allreduce_parts
@@ -42,8 +42,8 @@ class _Collect(Visitor):
     visit_Let = visit_LetStmt
 
     def visit_BufferLoad(self, load):
-        self.visit(load.indices)
         self.reads.append((load.buffer, self._points(load.indices)))
+        self.visit(load.indices)
 
     def visit_BufferStore(self, store):
         self.visit((store.value, store.indices))
@@ -123,7 +123,7 @@ def relax(region, ranges, extent, analyzer):
         return _whole(extent)
     size = const(1, low[0].dtype) if high[1] is low[0] else analyzer.simplify(high[1] - low[0] + 1)
     bound = analyzer.interval(size).max_value
-    total = extent.value if hasattr(extent, "value") else None
+    total = extent.value if isinstance(extent, IntImm) else None
     if bound is not None and total is not None and bound > total:
         return _whole(extent)
     return Range(low[0], size)

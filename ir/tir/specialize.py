@@ -33,7 +33,7 @@ def _match_buffer(own, given, param, values):
     """Record what a Buffer says about the symbolic dimensions of the parameter's own."""
     if own is None:
         raise ValueError(f"specialize: parameter {param.name} is a scalar, not a buffer")
-    for what in ("dtype", "scope", "data_alignment", "offset_factor"):
+    for what in ("dtype", "scope", "data_alignment", "offset_factor", "axis_separators"):
         if getattr(own, what) != getattr(given, what):
             raise ValueError(f"specialize: the {what} of buffer {own.name} is {getattr(own, what)}, "
                              f"that of {given.name} {getattr(given, what)}")

@@ -1,7 +1,7 @@
 """TensorIR statements and the expressions that read buffers. Fields and meanings are TVM's."""
 from __future__ import annotations
 
-from ..expr import Call, PrimExpr, Var, as_expr, const
+from ..expr import Call, PrimExpr, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
 from .buffer import Buffer
@@ -18,6 +18,19 @@ class Stmt(Node):
         return upper("script")(self)
 
 
+def _tuple_of_indices(access):
+    """Indices that are a list, which may hold numbers, become a tuple of expressions."""
+    if type(access.indices) is not tuple:
+        object.__setattr__(access, "indices", tuple(map(as_expr, access.indices)))
+
+
+def _number(statement, field, dtype=None):
+    """A number in a field becomes an expression."""
+    value = getattr(statement, field)
+    if isinstance(value, (int, float)):
+        object.__setattr__(statement, field, const(value, dtype))
+
+
 @provides("BufferLoad")
 @node
 class BufferLoad(PrimExpr):
@@ -26,10 +39,15 @@ class BufferLoad(PrimExpr):
     buffer: Buffer
     indices: tuple
 
+    def __post_init__(self):
+        _tuple_of_indices(self)
+
     @property
     def dtype(self):
         lanes = self.indices[-1].dtype.lanes if self.indices else 1
-        return self.buffer.dtype.with_lanes(self.buffer.dtype.lanes * lanes) if lanes > 1 else self.buffer.dtype
+        if lanes == 1 or self.buffer.dtype.lanes == 1:
+            return self.buffer.dtype if lanes == 1 else self.buffer.dtype.with_lanes(lanes)
+        return self.buffer.dtype.with_lanes(self.buffer.dtype.lanes * lanes)
 
 
 @provides("BufferRegion")
@@ -57,6 +75,10 @@ class BufferStore(Stmt):
     value: PrimExpr
     indices: tuple
 
+    def __post_init__(self):
+        _tuple_of_indices(self)
+        _number(self, "value", self.buffer.dtype)
+
 
 class ForKind:
     """The kinds of loops, by TVM's names."""
@@ -78,8 +100,13 @@ class For(Stmt):
     annotations: dict = node_field(default_factory=dict)
 
     def __post_init__(self):
+        if type(self.min) is int or type(self.extent) is int:  # as a script gives them
+            object.__setattr__(self, "min", cast(as_expr(self.min), self.loop_var.dtype))
+            object.__setattr__(self, "extent", cast(as_expr(self.extent), self.loop_var.dtype))
         if self.annotations:
             check_hints(self.annotations)
+        elif self.annotations is None:
+            object.__setattr__(self, "annotations", {})
 
 
 @node
@@ -98,7 +125,7 @@ class Block(Stmt):
     iter_vars: tuple = node_field(define=True)
     reads: tuple = ()
     writes: tuple = ()
-    name_hint: str = "block"
+    name_hint: str = node_field(label=True, default="block")
     alloc_buffers: tuple = node_field(define=True, default=())
     match_buffers: tuple = ()
     annotations: dict = node_field(default_factory=dict)
@@ -106,8 +133,13 @@ class Block(Stmt):
     body: Stmt = None
 
     def __post_init__(self):
+        for name in ("iter_vars", "reads", "writes", "alloc_buffers", "match_buffers"):
+            if type(getattr(self, name)) is not tuple:  # as a script gives them
+                object.__setattr__(self, name, tuple(getattr(self, name) or ()))
         if self.annotations:
             check_hints(self.annotations)
+        elif self.annotations is None:
+            object.__setattr__(self, "annotations", {})
 
 
 @node
@@ -118,10 +150,25 @@ class BlockRealize(Stmt):
     predicate: PrimExpr
     block: Block
 
+    def __post_init__(self):
+        if type(self.iter_values) is not tuple or isinstance(self.predicate, bool):  # as a script gives them
+            object.__setattr__(self, "iter_values", tuple(map(as_expr, self.iter_values)))
+            object.__setattr__(self, "predicate", as_expr(self.predicate))
+
 
 @node
 class SeqStmt(Stmt):
     seq: tuple
+
+    def __post_init__(self):
+        if type(self.seq) is not tuple:  # as a script gives it
+            object.__setattr__(self, "seq", tuple(self.seq))
+
+    def __getitem__(self, position):
+        return self.seq[position]
+
+    def __len__(self):
+        return len(self.seq)
 
 
 @node
@@ -136,6 +183,9 @@ class LetStmt(Stmt):
     var: Var = node_field(define=True)
     value: PrimExpr = None
     body: Stmt = None
+
+    def __post_init__(self):
+        _number(self, "value", self.var.dtype)
 
 
 @node
@@ -154,6 +204,9 @@ class AttrStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
+    def __post_init__(self):
+        _number(self, "value")
+
     @property
     def node(self):
         return self.target
@@ -161,15 +214,31 @@ class AttrStmt(Stmt):
 
 @node
 class DeclBuffer(Stmt):
-    """Allocates `buffer` for `body`: what T.decl_buffer without data means. Only lowered programs have it."""
+    """Allocates `buffer` for `body`: what T.decl_buffer without data means. Only lowered programs have it. It stands
+    for TVM's Allocate, too: buffer_var, dtype and extents are the buffer's."""
 
     buffer: Buffer = node_field(define=True)
     body: Stmt = None
+
+    @property
+    def buffer_var(self):
+        return self.buffer.data
+
+    @property
+    def dtype(self):
+        return self.buffer.dtype
+
+    @property
+    def extents(self):
+        return self.buffer.shape
 
 
 @node
 class Evaluate(Stmt):
     value: PrimExpr
+
+    def __post_init__(self):
+        _number(self, "value")
 
 
 def seq(*stmts):

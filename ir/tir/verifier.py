@@ -7,7 +7,7 @@ from ..expr import BinaryExpr, IterVar, PrimExpr, Var
 from ..node import Visitor, collect
 from .device_ops import ALLREDUCE, allreduce_parts
 from .function import PrimFunc
-from .stmt import BlockRealize, Stmt
+from .stmt import BlockRealize, BufferLoad, Stmt
 
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 ITER_TYPES = ("spatial", "reduce", "scan", "opaque")
@@ -182,8 +182,7 @@ class _Verifier(Visitor):
     def visit_BufferStore(self, s):
         self._access(s.buffer, s.indices, "stores")
         self.visit(s.value)
-        lanes = s.buffer.dtype.lanes * (s.indices[-1].dtype.lanes if s.indices else 1)
-        expected = s.buffer.dtype.with_lanes(lanes)
+        expected = BufferLoad(s.buffer, s.indices).dtype
         if s.value.dtype != expected:
             self.fail(f"store of a {s.value.dtype} value into {s.buffer.name}, which needs {expected}: {s}")
 

@@ -40,17 +40,22 @@ class ShapeType(metaclass=_Types):
 # What frontend/nn, which is below the runtime, has its modules compiled by, and holds its parameters in.
 _provides("nn_jit")(lambda *args: _import_module(".jit", __name__).jit(*args))
 _provides("as_ndarray")(lambda data: _import_module("...runtime.ndarray", __name__).array(data))
+_provides("shared_ndarray")(lambda data: _import_module("...runtime.ndarray", __name__).from_dlpack(data))
+_provides("dynamo_runner")(lambda mod: _import_module(".jit", __name__).runner(mod))
 DynTensorType = TensorType
 ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInfo, _relax.FuncStructInfo
 
 
 def __getattr__(name):
-    if name in ("backend", "dpl", "transform"):  # load every pass
+    if name in ("backend", "dpl", "testing", "transform", "utils"):  # load every pass
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
+    if name in ("ExecBuilder", "VMFuncKind", "exec_builder"):
+        module = _import_module(".exec_builder", __name__)
+        return module if name == "exec_builder" else getattr(module, name)
     if name == "frontend":
-        return _import_module("...frontend", __name__)
+        return _import_module(".frontend", __name__)
     if name in _BUILT:
         return getattr(_import_module(".vm", __name__), name)
     return getattr(_relax, name)

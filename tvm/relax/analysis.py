@@ -12,6 +12,7 @@ from ...ir.tir.reshapes import is_reshape
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
 from ...ir.transform.model_params import computable_at_compile_time
+from .memory_usage import estimate_memory_usage
 
 VARS = (RelaxVar, DataflowVar)
 
@@ -19,11 +20,12 @@ VARS = (RelaxVar, DataflowVar)
 def well_formed(obj, check_struct_info=True):
     """Whether the verifier passes a module, or a function alone. relax.verifier.verify says what is wrong.
 
-    A public function's name is its global_symbol. What is declared may say less than what is inferred.
+    A public graph function's name is its global_symbol. What is declared may say less than what is inferred.
     check_struct_info is accepted for TVM's sake: struct info is always checked.
     """
     mod = obj if isinstance(obj, IRModule) else IRModule({"main": obj})
-    if any(f.attrs.get("global_symbol", name) != name for name, f in mod.functions.items() if obj is mod):
+    if any(isinstance(f, Function) and f.attrs.get("global_symbol", name) != name
+           for name, f in mod.functions.items() if obj is mod):
         return False
     try:
         verify(mod, wider=True)
@@ -83,8 +85,11 @@ def all_global_vars(expr):
 
 
 def post_order_visit(expr, fvisit):
-    """Call fvisit(e) for each expression in `expr`, those inside before what they are in."""
-    for child in children(expr):
+    """Call fvisit(e) for each expression in `expr`, those inside before what they are in. Variables are visited where
+    they are used, not where they are defined."""
+    below = (expr.value,) if isinstance(expr, (VarBinding, MatchCast)) else (
+        (expr.body,) if isinstance(expr, Function) else children(expr))
+    for child in below:
         post_order_visit(child, fvisit)
     if isinstance(expr, (RelaxExpr, Function)):
         fvisit(expr)
@@ -184,7 +189,8 @@ contains_impure_call = is_impure
 
 
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
-           "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern", "get_static_type", "struct_info_base_check", "struct_info_lca",
+           "estimate_memory_usage", "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern",
+           "get_static_type", "struct_info_base_check", "struct_info_lca",
            "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
            "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

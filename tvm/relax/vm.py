@@ -1,41 +1,24 @@
-"""relax.build and relax.VirtualMachine, as scripts for TVM have them: a thin layer over compiled networks.
+"""relax.build and relax.VirtualMachine, as scripts for TVM have them: a thin layer over runtime/executable.py.
 
-There is no bytecode: each graph function of a module is cast as a network of C of its own.
+Nothing is compiled to bytecode (exec_builder.py is for what scripts write themselves): each graph function of a
+module is cast as a network of C of its own, or run by runtime/machine.py where it is none.
 """
 from __future__ import annotations
 
-from ...codegen.compile import Options, compile_module
+import time
+from functools import partial
+
+from ...codegen.compile import Options
 from ...codegen.target import Target
 from ...ir.module import IRModule
-from ...ir.relax.control import body_names
-from ...ir.relax.expr import Function, ObjectStructInfo, ShapeStructInfo, TupleStructInfo
-from ...ir.transform.fuse_tir import PRIMITIVE
-from ...ir.transform.inline_functions import inline_calls
-from ...ir.transform.flat_tuples import flatten_tuples
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
-from ...runtime.library import CompiledLibrary
-from ...runtime.ndarray import NDArray, array
+from ...runtime.executable import Executable, ModuleLibrary
+from ...runtime.machine import FitError, Machine, ShapeTuple
+from ...runtime.ndarray import NDArray
+from .exec_builder import Bytecode
+from .report import Report, Row
 from .transform import BindParams
-
-
-class Executable:
-    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: {its name: ([struct info
-    of a parameter], of the result)}."""
-
-    def __init__(self, libraries, infos):
-        self.libraries, self.infos = libraries, infos
-
-    def __getitem__(self, name):
-        """The CompiledLibrary of a graph function."""
-        if name not in self.libraries:
-            raise AttributeError(f"there is no function {name!r}; there is {', '.join(self.libraries)}")
-        return self.libraries[name]
-
-    def export_library(self, *_, **__):
-        """Networks are exported as folders of C."""
-        raise ValueError(f"a network is exported as a folder of C: exe[{next(iter(self.libraries))!r}].export(folder), "
-                         "which its Makefile builds")
 
 
 def build(mod, target=None, params=None, **_):
@@ -47,63 +30,143 @@ def build(mod, target=None, params=None, **_):
     """
     if not isinstance(mod, IRModule):
         raise TypeError(f"relax.build takes an IRModule, not a {type(mod).__name__}")
-    bodies = body_names(mod) if "main" in mod else ()
-    graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
-              and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
-    if not graphs:
-        raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
     if params:
         mod = BindParams("main", params)(mod)
-    options = Options.check(target=target or Target.current() or "host")
-    others = {n: f for n, f in mod.functions.items() if n not in graphs}
-    libraries = {n: CompiledLibrary(compile_module(mod.with_functions({"main": _main(mod, n), **others}), options))
-                 for n in graphs}
-    return Executable(libraries, {n: ([p.struct_info for p in f.params], f.ret_struct_info)
-                                  for n, f in graphs.items()})
-
-
-def _main(mod, name):
-    """Function `name` as a network: of tensors, calling no other graph function. ValueError where it takes others."""
-    func = flatten_tuples(inline_calls(mod, name))
-    for p in func.params:
-        if type(p.struct_info) in (ObjectStructInfo, ShapeStructInfo):
-            raise ValueError(f"parameter {p.name} of {name} is {p.struct_info}; compiled networks take tensors, from "
-                             "whose shapes they have symbolic dimensions")
-    return func
+    return Executable(mod, Options.check(target=target or Target.current() or "host"))
 
 
 class VirtualMachine:
     """vm["main"](a, b): calls a graph function of an Executable with NDArrays or arrays (tuples of them where it
-    takes tuples); an NDArray, or a list."""
+    takes tuples), ShapeTuples, numbers and strings; what it gives is one such value, or a list."""
 
     def __init__(self, rt_mod, device=None, memory_cfg=None, profile=False):
         for d in device if isinstance(device, (list, tuple)) else (device or cpu(),):
             if not (isinstance(d, Device) and d.exist):
                 raise ValueError(f"there is no device {d} here; networks run on tvm.cpu(0)")
-        if not isinstance(rt_mod, Executable):
-            raise TypeError(f"VirtualMachine takes what relax.build returns, not a {type(rt_mod).__name__}")
+        if isinstance(rt_mod, ModuleLibrary):
+            rt_mod = rt_mod.executable
+        if not isinstance(rt_mod, (Executable, Bytecode)):
+            raise TypeError("VirtualMachine takes what relax.build or tvm.compile returns for a module, not a "
+                            f"{type(rt_mod).__name__}")
         self.executable = rt_mod
+        self._inputs, self._outputs, self._saved, self._watched = {}, {}, {}, None
+
+    # ------------------------------------------------------------ calls
 
     def __getitem__(self, name):
         """The function `name`. Raises AttributeError, which names those there are."""
-        library, (given, info) = self.executable[name], self.executable.infos[name]
+        if name in self._saved:
+            return self._saved[name]
+        self.executable.require(name)
 
         def call(*args):
-            outputs = library(*_flat(given, args))
-            found = iter(outputs if isinstance(outputs, tuple) else (outputs,))
-            return _shaped(info, found)
+            if not args and self._inputs.get(name):
+                raise FitError(f"inputs of {name} were set: run it by vm.invoke_stateful({name!r})")
+            return self._call(name, args)
         return call
+
+    get_function = __getitem__
+
+    def _call(self, name, args):
+        return _given(self._function(name)(*args))
+
+    def _function(self, name):
+        """What calls a graph function, with the instrument around its calls where one is set."""
+        return self.executable.function(name) if self._watched is None else partial(_by_hand, self._watched, name)
+
+    def invoke_closure(self, closure, *args):
+        """Call a function that a function gave."""
+        return _given(closure(*args))
+
+    def save_function(self, func_name, saved_name, *args, include_return=True, **kwargs):
+        """Keep a call of a function with these arguments as vm[saved_name](). include_return=False: it gives None."""
+        args = self._ordered(func_name, args, kwargs)
+
+        def call():
+            result = self._call(func_name, args)
+            return result if include_return else None
+        self._saved[saved_name] = call
+
+    def set_input(self, func_name, *args, **kwargs):
+        """Set the arguments that invoke_stateful takes, in order or by the names of parameters."""
+        self._inputs[func_name] = self._ordered(func_name, args, kwargs)
+
+    def invoke_stateful(self, func_name):
+        """Run a function on the inputs that were set. Raises ValueError where none were."""
+        self.executable.require(func_name)
+        if func_name not in self._inputs and self.executable.parameters[func_name]:
+            raise FitError(f"no inputs of {func_name} were set: vm.set_input({func_name!r}, ...) first")
+        self._outputs[func_name] = self._call(func_name, self._inputs.get(func_name, ()))
+
+    def get_outputs(self, func_name):
+        """What invoke_stateful gave. Raises ValueError before that."""
+        if func_name not in self._outputs:
+            raise FitError(f"{func_name} has no outputs yet: vm.invoke_stateful({func_name!r}) first")
+        return self._outputs[func_name]
+
+    def _ordered(self, name, args, kwargs):
+        """Arguments in the order of parameters. TypeError names those that are missing or unknown."""
+        self.executable.require(name)
+        names = self.executable.parameters[name]
+        rest = names[len(args):]
+        wrong = [k for k in kwargs if k not in rest] or [n for n in rest if n not in kwargs]
+        if wrong or len(args) > len(names):
+            raise TypeError(f"{name} takes {', '.join(names) or 'no arguments'}; got {len(args)} in order"
+                            + (f" and {', '.join(kwargs)}" if kwargs else ""))
+        return (*args, *(kwargs[n] for n in rest))
+
+    # ------------------------------------------------------------ looking on
 
     @property
     def module(self):
         """What has the functions, and times them; itself."""
         return self
 
+    def set_instrument(self, instrument):
+        """Call instrument(function, name, before_run, result, *args) before and after each kernel, operator and packed
+        function, which then run one by one; where it returns 1 before one, that is left out."""
+        executable = self.executable
+        self._watched = Machine(executable.source, lambda name: partial(_by_hand, self._watched, name),
+                                executable.kernel)
+        self._watched.instrument = instrument
+
+    def profile(self, func_name, *args):
+        """A Report of one run: how long each kernel, operator and packed function takes, one by one."""
+        executable, rows, begun = self.executable, [], []
+
+        def watch(function, name, before, result, *values):
+            if before:
+                begun.append(time.perf_counter())
+                return
+            rows.append(Row(name, time.perf_counter() - begun.pop(), tuple(
+                (v.dtype, v.shape) for v in values if isinstance(v, NDArray))))
+
+        machine = Machine(executable.source, lambda name: partial(_by_hand, machine, name), executable.kernel)
+        executable.require(func_name)
+        machine.run(func_name, args)  # once before that counts: kernels are compiled
+        machine.instrument = watch
+        start = time.perf_counter()
+        machine.run(func_name, args)
+        return Report(tuple(rows), time.perf_counter() - start)
+
     def time_evaluator(self, func_name, dev, number=10, repeat=1, min_repeat_ms=0, cooldown_interval_ms=0,
                        repeats_to_cooldown=1, f_preproc=""):
-        """A function that times calls of `func_name`, conversions included; see runtime/evaluator.py."""
-        return time_evaluator(_Prepared(self[func_name]), number, repeat, min_repeat_ms, cooldown_interval_ms,
+        """A function that times calls of `func_name`, conversions included; see runtime/evaluator.py. The name may be
+        "invoke_stateful", whose argument is a function's name, or one that save_function kept."""
+        function = self.invoke_stateful if func_name == "invoke_stateful" else self[func_name]
+        return time_evaluator(_Prepared(function), number, repeat, min_repeat_ms, cooldown_interval_ms,
                               repeats_to_cooldown, f_preproc)
+
+
+def _by_hand(machine, name, *args):
+    return machine.run(name, args)
+
+
+def _given(value):
+    """A result as callers get it: tuples as lists."""
+    if isinstance(value, tuple) and not isinstance(value, ShapeTuple):
+        return [_given(v) for v in value]
+    return value
 
 
 class _Prepared:
@@ -114,22 +177,3 @@ class _Prepared:
 
     def prepare(self, args):
         return lambda: self.function(*args), args
-
-
-def _flat(infos, args):
-    """The arrays of arguments, in order: where `infos` has tuples, those of their fields."""
-    if len(infos) != len(args):
-        yield from args  # too few or too many, which the network names
-        return
-    for info, a in zip(infos, args):
-        if isinstance(info, TupleStructInfo):
-            yield from _flat(info.fields, a)
-        else:
-            yield a.numpy() if isinstance(a, NDArray) else a
-
-
-def _shaped(info, arrays):
-    """The next arrays as NDArrays, in lists where `info` has tuples."""
-    if isinstance(info, TupleStructInfo):
-        return [_shaped(field, arrays) for field in info.fields]
-    return array(next(arrays))

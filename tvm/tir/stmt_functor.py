@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from ...ir.expr import substitute  # noqa: F401
 from ...ir.node import Mutator, Node, children, post_order
+from ...ir.tir.renew import renew_defs  # noqa: F401
+from ...ir.tir.stmt import SeqStmt
 
 
 def post_order_visit(root, visit):
@@ -26,6 +28,11 @@ def ir_transform(stmt, preorder=None, postorder=None, only_enable=None):
     return _Transform(preorder, postorder, enabled).visit(stmt)
 
 
+def stmt_list(stmt):
+    """The statements of a sequence, or the one that `stmt` is."""
+    return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
+
+
 class _Transform(Mutator):
     def __init__(self, preorder, postorder, enabled):
         self.preorder, self.postorder, self.enabled = preorder, postorder, enabled
@@ -42,4 +49,5 @@ class _Transform(Mutator):
         return value if replaced is None else replaced
 
 
-__all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "substitute"]
+__all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "stmt_list",
+           "substitute"]

@@ -4,4 +4,5 @@ from . import gathered, layout, matmul, matmul_quantized  # noqa: F401
 from . import norm, phases, pointwise, pool, qnn  # noqa: F401
 from . import requantize  # noqa: F401
 from . import broadcast, classic_ml, create, dynamic, elementwise, image, injective, linalg, memory  # noqa: F401
-from . import random, recurrent, reduce, sample, scan, scatter, sort, tree_branches, trees, unpool, view  # noqa: F401
+from . import (  # noqa: F401
+    random, recurrent, reduce, sample, scan, scatter, sort, tree_branches, trees, unpool, view, words)

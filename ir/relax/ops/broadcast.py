@@ -112,8 +112,8 @@ def _infer_where(call):
 
 
 def _lower(args, attrs, out, name, build):
-    return te.compute(te_shape(out), lambda *i: build(*(a[broadcast_index(i, a.shape)] for a in args)), name=name,
-                      varargs_names=axis_names(out.ndim, *args))
+    return te.compute(te_shape(out), lambda *i: build(*(a[broadcast_index(i, a.shape, out.shape)] for a in args)),
+                      name=name, varargs_names=axis_names(out.ndim, *args))
 
 
 def _evaluate(args, attrs, function):

@@ -31,9 +31,10 @@ def fail(call, message, error=InferError):
 # ---------------------------------------------------------------- what is not known
 
 class _Lenient:
-    """active: inference takes what cannot be told, see partial.py. loose: whether it read a size that is not known."""
+    """active: inference takes what cannot be told, see partial.py. loose: whether it read a size that is not known.
+    wide: static dimensions of te tensors are int64."""
 
-    active = loose = False
+    active = loose = wide = False
 
 
 _STATE = _Lenient()
@@ -50,6 +51,17 @@ def lenient():
         yield _STATE
     finally:
         _STATE.active = before
+
+
+@contextmanager
+def wide_dims(wide=True):
+    """Lowerings whose te tensors have static dimensions of int64, as those of scripts that read such tensors."""
+    before = _STATE.wide
+    _STATE.wide = wide
+    try:
+        yield
+    finally:
+        _STATE.wide = before
 
 
 def wild():
@@ -235,10 +247,13 @@ def _broadcast_dim(call, shapes, dims):
     return wide[0]
 
 
-def broadcast_index(indices, shape):
-    """The indices of an operand of `shape` for output `indices`: aligned right, 0 where the operand has extent 1."""
+def broadcast_index(indices, shape, out=None):
+    """The indices of an operand of `shape` for output `indices`: aligned right, 0 where the operand has extent 1; under
+    wide_dims, as TVM has it, not where `out`, the output's shape, has, too."""
     own = indices[len(indices) - len(shape):]
-    return tuple(const(0, i.dtype) if is_one(d) else i for i, d in zip(own, shape))
+    whole = out[len(indices) - len(shape):] if out is not None and _STATE.wide else shape
+    return tuple(const(0, i.dtype) if is_one(d) and (whole is shape or not is_one(w)) else i
+                 for i, d, w in zip(own, shape, whole))
 
 
 def normalize_axis(call, axis, rank):
@@ -261,9 +276,10 @@ def normalize_axes(call, axes, rank):
 
 
 def te_dim(dim):
-    """A struct info dimension for te: an int when static, else the expression: int64, or int32 when te gave it so."""
+    """A struct info dimension for te: an int when static (int64 under wide_dims), else the expression: int64, or int32
+    when te gave it so."""
     if isinstance(dim, IntImm):
-        return dim.value
+        return const(dim.value, "int64") if _STATE.wide else dim.value
     given = free_vars(dim)
     return _Narrow().visit(dim) if given and all(v.dtype == "int32" for v in given) else dim
 

@@ -31,24 +31,25 @@ def result_name(name, arithmetic):
     return name if arithmetic == FMA else f"{name}_{arithmetic}"
 
 
-def check_operands(call, row, x, depth, columns, planes=0):
-    """Refuse operands that do not hold so many columns of so many terms, or those of each of some planes."""
+def check_operands(call, row, x, depth, columns, planes=0, batch=0):
+    """Refuse operands that do not hold so many columns of so many terms, or those of each of some planes; batch:
+    dimensions of the packed columns that are before."""
     if x.dtype != row.rows:
         fail(call, f"{shape_text(x)} must be {row.rows}, not {x.dtype}")
-    found = [need_rank(call, 1 + n, o.rank + (planes > 0 and n > 0)) for n, o in enumerate(row.operands)]
+    found = [need_rank(call, 1 + n, o.rank + (planes > 0 and n > 0) + batch) for n, o in enumerate(row.operands)]
     for info, operand in zip(found, row.operands):
         if info.dtype != operand.dtype:
             fail(call, f"{operand.name} {shape_text(info)} must be {operand.dtype}, not {info.dtype}")
-        if not all(map(is_const_int, info.shape)):
+        if not all(map(is_const_int, info.shape[batch:])):
             fail(call, f"{operand.name} {shape_text(info)} must be static")
     if row.most and depth > row.most:
         fail(call, f"sums of {depth} terms by {row.name} may overflow: at most {row.most} are added up")
-    shapes = row.shapes(depth, columns, [tuple(d.value for d in info.shape) for info in found])
+    shapes = row.shapes(depth, columns, [tuple(d.value for d in info.shape[batch:]) for info in found])
     if planes:
         (panels, *rest), *own = shapes
         shapes = (panels * planes, *rest), *((planes, *shape) for shape in own)
     for info, operand, shape in zip(found, row.operands, shapes):
-        if not all(map(same_dim, info.shape, shape)):
+        if not all(map(same_dim, info.shape[batch:], shape)):
             of_planes = f" in each of {planes} planes" if planes else ""
             fail(call, f"{operand.name} {shape_text(info)} must be {shape} for {columns} columns of {depth} terms by "
                        f"{row.name}{of_planes}")
@@ -86,7 +87,7 @@ def product(row, x, operands, columns):
     """The reference: rows x [..., K] times what operands stand for; NaN for rows that are not finite, where they are
     scaled."""
     w = row.unpack(operands, x.shape[-1])
-    w = np.pad(w, ((0, x.shape[-1] - len(w)), (0, 0)))[:, :columns]
+    w = np.pad(w, (*((0, 0),) * (w.ndim - 2), (0, x.shape[-1] - w.shape[-2]), (0, 0)))[..., :columns]
     if row.scaling is None:
         return np.matmul(x, w.astype(row.result)).astype(row.result, copy=False)
     finite = np.isfinite(x).all(axis=-1, keepdims=True)

@@ -20,7 +20,7 @@ from ..expr import TensorStructInfo
 from . import conv_layouts, conv_planar
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
 from .conv_layouts import check_groups, conv_axes, input_channel, result_dtype, static_kernel, window_position
-from .precision import narrow, sum_dtype, widen_array
+from .precision import as_dtype, narrow, of_few_bits, sum_dtype, widen_array
 from .window import (check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps,
                      transposed_sizes)
 
@@ -100,8 +100,7 @@ def _evaluate_conv(args, attrs):
     if form:
         return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)
     dtype = DataType(attrs.get("out_dtype") or x.dtype.name).numpy
-    of_bytes = x.dtype.itemsize == w.dtype.itemsize == 1 and dtype == np.int32
-    acc = np.float64 if of_bytes else sum_dtype(dtype.name).numpy  # which holds the sums, and BLAS has products of
+    acc = np.float64 if of_few_bits(x, w, dtype) else sum_dtype(dtype.name).numpy
     x, w = x.astype(acc, copy=False), w.astype(acc, copy=False)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]
@@ -118,7 +117,7 @@ def _evaluate_conv(args, attrs):
             for k, window in enumerate(windows):
                 columns[:, k] = image[(slice(None), *window)][:, some]
             into[:, some] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into[:, some].shape)
-    return result.astype(dtype, copy=False)
+    return as_dtype(result, dtype)
 
 
 # ---------------------------------------------------------------- transposed

@@ -8,11 +8,14 @@
 | dense     | NCHW16c     | NCHW16c    | OIHW16o16i    | [OB, IB, KH, KW, 16, 16], the other way round  |
 | depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
 | dense     | NCHW16c     | NCHW16c    | OIHW16i16o4i  | [OB, IB, KH, KW, 4, 16] of words               |
+| dense     | NCHW4c      | NCHW4c     | OIHW4i4o4i2i  | [OB, IB / 2, KH, KW, 1, 8] of words in pairs   |
 | first      | NCHW        | NCHW16c    | OIHW16o4w     | [OB, I, KH, ceil(KW / 4), 16] of words         |
 | depthwise  | NCHW16c     | NCHW16c    | OIHW16o4w     | [OB, 1, KH, ceil(KW / 4), 16] of words         |
 
-The last three are of bytes, by an attribute `arithmetic` of relax/arithmetic/dot_product.py: a word is four input
-channels, or four columns of a row of the kernel, of which the input has as many as are read.
+The last four are of bytes, by an attribute `arithmetic` of relax/arithmetic/dot_product.py: a word is four input
+channels, or four columns of a row of the kernel, of which the input has as many as are read. Of 16 bits it is two, with
+a 2 for the 4. In pairs, the words of two blocks of input channels lie side by side for each output channel, as
+products of matrices read them (MatrixDots).
 
 OB and IB are numbers of blocks; weights are zero beyond the true channels, and so are the outputs there. out_channels
 is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks. The
@@ -29,7 +32,7 @@ from ... import te
 from ...dtype import DataType
 from ...expr import is_const_int
 from ...tir import intrin
-from ...tir.intrinsics import DOTS
+from ...tir.intrinsics import INTEGER_DOTS
 from ..arithmetic import ARITHMETICS, Arithmetic
 from ..arithmetic.dot_product import WORD, word
 from ..expr import TensorStructInfo
@@ -41,7 +44,7 @@ from .precision import narrow, sum_dtype
 from .window import KERNEL_AXES, check_window_attrs, output_sizes, pad_stage, split_padding
 
 ATTRS = {"out_channels": None, "data_layout": "NCHW", "out_layout": "", "arithmetic": FMA}
-_KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o(4[iw])?$")
+_KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o([24][iw])?(2i)?$")
 _TURNED = re.compile(r"OIHW(\d+)o(\d+)i$")
 
 
@@ -49,7 +52,8 @@ _TURNED = re.compile(r"OIHW(\d+)o(\d+)i$")
 class Form:
     """One row of the table above. data, out: lanes of the activations' blocks, None for plain ones. inner, lanes: input
     channels (None: not blocked) and output channels in a block of weights. dot: the row of ARITHMETICS by which words
-    are multiplied; None: numbers are. turned: whether input channels are innermost in weights."""
+    are multiplied; None: numbers are. turned: whether input channels are innermost in weights. pairs: whether words are
+    in pairs."""
 
     name: str
     data: int | None
@@ -58,11 +62,12 @@ class Form:
     lanes: int
     dot: Arithmetic | None = None
     turned: bool = False
+    pairs: bool = False
 
     @property
     def steps(self):
         """Numbers or words of input channels in a block of weights."""
-        return self.inner // WORD if self.dot else self.inner
+        return self.inner // self.dot.block if self.dot else self.inner
 
     def turn(self):
         """The form with the other order of channels in a block of weights."""
@@ -81,8 +86,8 @@ def form_of(attrs):
     source, target = block_size(data), block_size(attrs["out_layout"] or data)
     inner, lanes = (kernel[1] and int(kernel[1]), int(kernel[2])) if kernel else (None, 0)
     name = ("first" if target else "packed") if source is None else "dense" if inner else "depthwise"
-    dot = ARITHMETICS[attrs["arithmetic"]] if kernel and kernel[3] and attrs["arithmetic"] in DOTS else None
-    return Form(name, source, target, inner, lanes, dot)
+    dot = ARITHMETICS[attrs["arithmetic"]] if kernel and kernel[3] and attrs["arithmetic"] in INTEGER_DOTS else None
+    return Form(name, source, target, inner, lanes, dot, pairs=bool(dot and inner and kernel[4]))
 
 
 # ---------------------------------------------------------------- struct info
@@ -119,7 +124,7 @@ def infer(call, form):
     check_window_attrs(call, 2)
     groups = check_groups(call)
     channels = _check_weight(call, w, form, groups)
-    held = w.shape[0] if form.name == "depthwise" else w.shape[1] * groups
+    held = w.shape[0] if form.name == "depthwise" else w.shape[1] * groups * (1 + form.pairs)
     if form.inner and form.inner != form.data:
         held = simplify((held * form.inner + (form.data - 1)) // form.data)
     if not same_dim(x.shape[1], held):
@@ -128,7 +133,7 @@ def infer(call, form):
                    f"groups={groups} takes {dim_text(held)}")
     kernel = static_kernel(call, w, 2)
     if form.dot and not form.inner:
-        kernel = (kernel[0], kernel[1] * WORD)
+        kernel = (kernel[0], kernel[1] * form.dot.block)
     outputs = output_sizes(call, x.shape[2:4], kernel)
     if form.out is None:
         return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
@@ -136,7 +141,7 @@ def infer(call, form):
 
 
 def _check_words(call, x, w, form):
-    """The dtype of a convolution by words of bytes; InferError for other operands than it takes."""
+    """The dtype of a convolution by words; InferError for other operands than it takes."""
     if x.dtype != form.dot.rows or w.dtype != "int32":
         fail(call, f"{shape_text(x)} must be {form.dot.rows} and {shape_text(w)} words of int32 by {form.dot.name}, "
                    f"not {x.dtype} and {w.dtype}")
@@ -150,7 +155,9 @@ def _check_form(call, form):
     data, out = call.attrs["data_layout"], call.attrs["out_layout"] or call.attrs["data_layout"]
     wanted = [f"OIHW{form.out or form.lanes}o"]
     if form.dot:
-        wanted = [f"OIHW{form.inner}i{form.data}o4i" if form.inner else f"OIHW{form.out or form.lanes}o4w"]
+        terms = form.dot.block
+        wanted = [f"OIHW{form.inner}i{form.data}o{terms}i{'2i' * form.pairs}" if form.inner
+                  else f"OIHW{form.out or form.lanes}o{terms}w"]
     elif form.data:
         inner = form.inner if form.inner and form.data % form.inner == 0 else form.data
         wanted.insert(0, f"OIHW{form.data}o{inner}i" if form.turned else f"OIHW{inner}i{form.data}o")
@@ -179,10 +186,10 @@ def _check_weight(call, w, form, groups):
                        "of such groups has plain layouts")
         blocks = groups * blocks_of(channels // groups, lanes)
     at = w.ndim - 1 - form.turned
-    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[at], lanes):
+    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[at], lanes * (1 + form.pairs)):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
                    f"{f' for each of {groups} groups' if form.name != 'depthwise' and groups > 1 else ''}: dim 0 must "
-                   f"be {blocks} and dim {at} must be {lanes}")
+                   f"be {blocks} and dim {at} must be {lanes * (1 + form.pairs)}")
     if form.inner and not same_dim(w.shape[4 + form.turned], form.steps):
         fail(call, f"packed weight {shape_text(w)} must have {form.steps} {'words of ' * bool(form.dot)}input channels "
                    f"in a block (dim {4 + form.turned})")
@@ -241,7 +248,8 @@ def _packed(data, w, shape, attrs, form, acc):
         weight = w[oo, ic.var, kh.var, kw.var, oi]
         if form.dot:
             first = x * attrs["strides"][1]
-            source = word(lambda at: data[n, in_channel(oo, ic.var), row, first + at], kw.var)
+            source = word(lambda at: data[n, in_channel(oo, ic.var), row, first + at], kw.var,
+                          form.dot.block)
             return te.sum(_dot(form)(source, weight, 0), axes)
         return te.sum(data[n, in_channel(oo, ic.var), row, column].astype(acc) * weight.astype(acc), axes)
 
@@ -257,18 +265,20 @@ def _packed(data, w, shape, attrs, form, acc):
 
 
 def _dense(data, w, shape, attrs, form, acc):
-    io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.steps), "ii")
+    inputs = w.shape[1] * 2 if form.pairs else w.shape[1]
+    io, ii = te.reduce_axis((0, inputs), "io"), te.reduce_axis((0, form.steps), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
-    block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
+    block, parts = input_channel(attrs["groups"], w.shape[0], inputs), form.data // form.inner
 
     def element(n, oo, y, x, oi):
         part, lane = block(oo, io.var), ii.var
         if parts > 1:
             part, lane = part // parts, part % parts * form.steps + lane
         point, inner = window_position((y, x), (kh, kw), attrs), (oi, ii.var) if form.turned else (ii.var, oi)
-        weight = w[(oo, io.var, kh.var, kw.var, *inner)]
+        weight = w[(oo, io.var, kh.var, kw.var, *inner)] if not form.pairs else (
+            w[oo, io.var // 2, kh.var, kw.var, ii.var, oi * 2 + io.var % 2])
         if form.dot:
-            source = word(lambda at: data[(n, part, *point, at)], lane)
+            source = word(lambda at: data[(n, part, *point, at)], lane, form.dot.block)
             return te.sum(_dot(form)(source, weight, 0), [io, kh, kw, ii])
         return te.sum(data[(n, part, *point, lane)].astype(acc) * weight.astype(acc), [io, kh, kw, ii])
 
@@ -282,7 +292,8 @@ def _depthwise(data, w, shape, attrs, form, acc):
         row, column = window_position((y, x), (kh, kw), attrs)
         weight = w[cb, 0, kh.var, kw.var, ci]
         if form.dot:
-            source = word(lambda at: data[n, cb, row, x * attrs["strides"][1] + at, ci], kw.var)
+            source = word(lambda at: data[n, cb, row, x * attrs["strides"][1] + at, ci], kw.var,
+                          form.dot.block)
             return te.sum(_dot(form)(source, weight, 0), [kh, kw])
         return te.sum(data[n, cb, row, column, ci].astype(acc) * weight.astype(acc), [kh, kw])
 
@@ -305,13 +316,14 @@ def pack_weights(w, lanes, groups=1, inner=None):
 
 def pack_words(w, lanes, groups=1, inner=None):
     """Weights of bytes [O, I, KH, KW] as words: of input channels in blocks of `inner`, [OB, IB, KH, KW, inner / 4,
-    lanes], or of columns of the kernel, [OB, I, KH, ceil(KW / 4), lanes]."""
+    lanes], or of columns of the kernel, [OB, I, KH, ceil(KW / 4), lanes]; of 16 bits with 2 for 4."""
+    terms = WORD // w.dtype.itemsize
     if inner is None:
-        w = pack_weights(np.pad(w, ((0, 0),) * 3 + ((0, -w.shape[3] % WORD),)), lanes, groups)
-        w = w.reshape(*w.shape[:3], -1, WORD, lanes)
+        w = pack_weights(np.pad(w, ((0, 0),) * 3 + ((0, -w.shape[3] % terms),)), lanes, groups)
+        w = w.reshape(*w.shape[:3], -1, terms, lanes)
     else:
         w = pack_weights(w, lanes, groups, inner)
-        w = w.reshape(*w.shape[:4], -1, WORD, lanes)
+        w = w.reshape(*w.shape[:4], -1, terms, lanes)
     return np.ascontiguousarray(w.swapaxes(-1, -2)).view("<i4")[..., 0].astype(np.int32)
 
 
@@ -319,6 +331,18 @@ def unpack_words(w, dtype):
     """The weights of pack_weights, of bytes of a dtype, of which words are made."""
     w = w.astype("<i4")[..., None].view(np.dtype(dtype)).swapaxes(-1, -2)
     return w.reshape(*w.shape[:-3], -1, w.shape[-1])
+
+
+def pair_words(w):
+    """Words [OB, IB, KH, KW, N, lanes] of an even number of blocks in pairs, [OB, IB / 2, KH, KW, N, 2 lanes]."""
+    w = w.reshape(len(w), -1, 2, *w.shape[2:]).transpose(0, 1, 3, 4, 5, 6, 2)
+    return np.ascontiguousarray(w.reshape(*w.shape[:5], -1))
+
+
+def unpair_words(w):
+    """The inverse of pair_words."""
+    w = w.reshape(*w.shape[:5], -1, 2).transpose(0, 1, 6, 2, 3, 4, 5)
+    return w.reshape(len(w), -1, *w.shape[3:])
 
 
 def join_groups(w, groups, joined):
@@ -344,8 +368,10 @@ def unpack_weights(w, channels, groups=1, inner=None):
 def evaluate(plain, x, w, attrs, form):
     """The reference, by that of the plain form (`plain`), which sees padded channels as channels."""
     groups, channels = attrs["groups"], attrs["out_channels"]
+    if form.pairs:
+        w = unpair_words(w)
     if form.dot:
-        w, attrs = unpack_words(w, DOTS[form.dot.name][1]), {**attrs, "out_dtype": "int32"}
+        w, attrs = unpack_words(w, INTEGER_DOTS[form.dot.name][1]), {**attrs, "out_dtype": "int32"}
     if form.turned:
         w = w.swapaxes(-1, -2)
     if form.data is not None:

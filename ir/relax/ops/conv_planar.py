@@ -1,19 +1,21 @@
-"""nn.conv2d of plain images of bytes, as processors without vectors compute it: packed weights, and the stages.
+"""nn.conv2d of plain images of integers, as processors without vectors compute it: packed weights, and the stages.
 
 | kernel_layout | weights                                 | of                                                    |
 |---------------|-----------------------------------------|-------------------------------------------------------|
 | OH3w2o4k      | [OB, KH, ceil(3 I / 4), 2] of words     | four terms of a row of the kernel, of 3 columns       |
 | OH3w2o        | [OB, KH, 3 I, 2] of bytes               | a term of a row of the kernel                         |
 | OH3w2o16k     | [OB, KH, ceil(3 I / 16), 2, 16] of bytes | 16 terms of a row of the kernel                      |
-| CH3w4k+1      | [C, KH] of words                        | a row of a depthwise kernel, of 3 columns             |
+| CH3w2p+1      | [C, KH, 2] of words                     | a row of a depthwise kernel: its outer columns as a   |
+|               |                                         | pair of 16 bits, and the middle one                   |
 
-Activations are NCHW, inputs are padded before. The stage conv2d_rows copies what a tile of points reads: the channels of
-a point lie in a row there, and so do the points of a row, all terms that a row of the kernel meets. So many output
+Activations are NCHW, inputs are padded before. The stage conv2d_rows copies what a tile of points reads: the channels
+of a point lie in a row there, and so do the points of a row, all terms that a row of the kernel meets. So many output
 channels as the layout says, 2 here, are side by side: OB blocks of them, zero beyond the true ones, of which
-out_channels tells. Words are multiplied by an attribute `arithmetic` of relax/arithmetic/dot_product.py.
+out_channels tells. Words are multiplied by an attribute `arithmetic` of relax/arithmetic/dot_product.py. Images may be
+of int16, but for 16 terms; words of weights are made for them.
 
-A depthwise convolution reads words of four columns: with stride 1 two neighbours in a row of results share one. Its
-input has more columns than it needs, 1 here, so that the last word of a row ends in it.
+A depthwise convolution reads words of four columns of its input: with stride 1 two neighbours in a row of results share
+one. Its input has more columns than it needs, 1 here, so that the last word of a row ends in it.
 """
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ from ... import te
 from ...dtype import DataType
 from ...expr import const, is_const_int
 from ...tir import intrin
-from ...tir.intrinsics import DOTS
-from ..arithmetic.dot_product import WORD, word
+from ...tir.intrinsics import ALL_DOTS, DOTS, PAIR_DOTS
+from ...tir.intrinsics import ALL_TAPS, PAIR_TAPS
+from ..arithmetic.dot_product import BY_PAIRS, WORD, multiplied, word
 from ..expr import TensorStructInfo
 from .common import as_dim, fail, need_rank, same_dim, shape_text, te_shape
 from .layout import blocks_of
@@ -36,8 +39,9 @@ ROWS, SUMS, TAPS = "conv2d_rows", "conv2d_of_rows", "conv2d_of_taps"  # stages
 ROW = 16  # bytes that are multiplied at a time, where they are
 COLUMNS = 3  # of a depthwise kernel that is words
 BYTES = frozenset(dtype for dtypes in DOTS.values() for dtype in dtypes)
+ROWS_OF = frozenset(rows for rows, _ in ALL_DOTS.values())
 _LAYOUT = re.compile(r"OH(\d+)w(\d+)o(?:(4|16)k)?$")
-_DEPTHWISE = re.compile(rf"CH{COLUMNS}w4k\+(\d+)$")
+_DEPTHWISE = re.compile(rf"CH{COLUMNS}w2p\+(\d+)$")
 
 
 def is_planar(attrs):
@@ -70,23 +74,25 @@ def form_of(attrs):
     return layout and (int(layout[1]), int(layout[2]), int(layout[3] or 1))
 
 
-def pack(w, lanes, terms):
+def pack(w, lanes, terms, pairs=False):
     """[O, I, KH, KW] of bytes -> [OB, KH, KW * I, lanes], [OB, KH, ceil(KW * I / 4), lanes] of words, or
-    [OB, KH, ceil(KW * I / 16), lanes, 16]."""
+    [OB, KH, ceil(KW * I / 16), lanes, 16]. pairs: whether words meet pairs of 16 bits."""
     outputs, inputs, *kernel = w.shape
     w = np.pad(w, ((0, -outputs % lanes), (0, 0), (0, 0), (0, 0)))
     w = w.reshape(-1, lanes, inputs, *kernel).transpose(0, 3, 4, 2, 1).reshape(-1, kernel[0], kernel[1] * inputs, lanes)
     if terms == 1:
         return np.ascontiguousarray(w)
     w = np.pad(w, ((0, 0), (0, 0), (0, -w.shape[2] % terms), (0, 0)))
-    w = np.ascontiguousarray(w.reshape(*w.shape[:2], -1, terms, lanes).swapaxes(-1, -2))
+    w = w.reshape(*w.shape[:2], -1, terms, lanes).swapaxes(-1, -2)
+    w = np.ascontiguousarray(w[..., BY_PAIRS] if pairs else w)
     return w.view("<i4")[..., 0].astype(np.int32) if terms == WORD else w
 
 
-def unpack(w, channels, inputs, columns, terms, dtype=None):
+def unpack(w, channels, inputs, columns, terms, dtype=None, pairs=False):
     """The inverse of pack, of so many channels; dtype: of the bytes of words, None where there are none."""
     if terms == WORD:
         w = w.astype("<i4")[..., None].view(np.dtype(dtype))
+        w = w[..., BY_PAIRS] if pairs else w
     if terms > 1:
         w = w.swapaxes(-1, -2)
         w = w.reshape(*w.shape[:2], -1, w.shape[-1])
@@ -95,13 +101,19 @@ def unpack(w, channels, inputs, columns, terms, dtype=None):
 
 
 def pack_depthwise(w):
-    """[C, 1, KH, 3] of bytes -> [C, KH] of words."""
-    w = np.ascontiguousarray(np.pad(w[:, 0], ((0, 0), (0, 0), (0, WORD - COLUMNS))))
-    return w.view("<i4")[..., 0].astype(np.int32)
+    """[C, 1, KH, 3] of bytes -> [C, KH, 2] of words."""
+    sides = np.ascontiguousarray(w[:, 0, :, ::2].astype("<i2")).view("<i4")[..., 0]
+    return np.stack([sides, w[:, 0, :, 1]], axis=-1).astype(np.int32)
+
+
+def unpack_depthwise(w, dtype):
+    """The inverse of pack_depthwise, of weights of a dtype."""
+    sides = np.ascontiguousarray(w[..., 0]).astype("<i4")[..., None].view("<i2")
+    return np.stack([sides[..., 0], w[..., 1], sides[..., 1]], axis=-1)[:, None].astype(dtype)
 
 
 def _infer_depthwise(call):
-    x, w = need_rank(call, 0, 4), need_rank(call, 1, 2)
+    x, w = need_rank(call, 0, 4), need_rank(call, 1, 3)
     layout, more = call.attrs["kernel_layout"], more_of(call.attrs)
     check_window_attrs(call, 2)
     if not all(map(is_const_int, (*x.shape[1:], *w.shape))):
@@ -113,7 +125,7 @@ def _infer_depthwise(call):
     if any(call.attrs["padding"]) or tuple(call.attrs["dilation"]) != (1, 1) or (
             more < columns_more(width, call.attrs["strides"][1])):
         fail(call, f"kernel_layout {layout!r} is for windows without padding and dilation whose words end in the input")
-    if x.dtype != DOTS[call.attrs["arithmetic"]][0] or w.dtype != "int32":
+    if x.dtype != ALL_DOTS[call.attrs["arithmetic"]][0] or w.dtype != "int32":
         fail(call, f"input {shape_text(x)} must be of bytes and {shape_text(w)} of words, not {x.dtype} and {w.dtype}")
     sizes = output_sizes(call, (x.shape[2], as_dim(width)), (w.shape[1].value, COLUMNS))
     return TensorStructInfo((*x.shape[:2], *sizes), DataType("int32"))
@@ -121,12 +133,18 @@ def _infer_depthwise(call):
 
 def _lower_depthwise(x, w, attrs, out):
     kh, (down, along) = te.reduce_axis((0, int(w.shape[1])), "kh"), attrs["strides"]
-    shared, taps = sharing(along), getattr(intrin, attrs["arithmetic"].replace("dot", "taps"))
+    shared, taps = sharing(along), getattr(intrin, ALL_TAPS[str(x.dtype)])
 
     def element(n, c, y, x_):
         first = x_ // shared * (shared * along)
-        own = word(lambda at: x[n, c, y * down + kh.var, first + at], 0)
-        return te.sum(taps(own, w[c, kh.var], 0, x_ % shared), kh)
+
+        def own(at):
+            return x[n, c, y * down + kh.var, first + at]
+
+        sides, middle, at = w[c, kh.var, 0], w[c, kh.var, 1], x_ % shared
+        if str(x.dtype) in PAIR_TAPS:
+            return te.sum(taps(intrin.pair(own(0), own(1)), intrin.pair(own(2), own(3)), 0, sides, middle, at), kh)
+        return te.sum(taps(word(own, 0), sides, 0, middle, at), kh)
 
     return te.compute(te_shape(out), element, name=TAPS, attrs={"shared": shared})
 
@@ -150,10 +168,11 @@ def infer(call):
     if channels is None or not all(map(same_dim, w.shape, expected)):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of input {shape_text(x)} as "
                    f"kernel_layout {layout!r} has them")
-    left, right = (DOTS[call.attrs["arithmetic"]][0], "int32") if words else (x.dtype, w.dtype)
-    if x.dtype != left or w.dtype != right or x.dtype not in BYTES or not words and w.dtype not in BYTES:
-        fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must be of bytes, and of words as kernel_layout "
-                   f"{layout!r} has them, not {x.dtype} and {w.dtype}")
+    left, right = (ALL_DOTS[call.attrs["arithmetic"]][0], "int32") if words else (x.dtype, w.dtype)
+    fits = words or w.dtype in BYTES and x.dtype in (BYTES if together == ROW else ROWS_OF)
+    if x.dtype != left or w.dtype != right or not fits:
+        fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must be of bytes, or the input of int16, and of "
+                   f"words as kernel_layout {layout!r} has them, not {x.dtype} and {w.dtype}")
     sizes = output_sizes(call, x.shape[2:], (w.shape[1].value, columns))
     return TensorStructInfo((x.shape[0], channels, *sizes), DataType("int32"))
 
@@ -181,8 +200,7 @@ def lower(x, w, attrs, out):
             return te.sum(value.astype("int32") * weight.astype("int32"), [kh, k, t])
         weight = w[at]
         if together == WORD:
-            own = word(lambda at: rows[n, row, first + at], k.var)
-            return te.sum(getattr(intrin, attrs["arithmetic"])(own, weight, 0), [kh, k])
+            return te.sum(multiplied(attrs["arithmetic"], lambda at: rows[n, row, first + at], k.var, weight), [kh, k])
         return te.sum(rows[n, row, first + k.var].astype("int32") * weight.astype("int32"), [kh, k])
 
     sums = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=SUMS)
@@ -192,11 +210,10 @@ def lower(x, w, attrs, out):
 def evaluate(plain, x, w, attrs):
     """The reference, by that of the plain form."""
     if (more := more_of(attrs)) is not None:
-        dtype = DOTS[attrs["arithmetic"]][1]
-        w = w.astype("<i4")[..., None].view(dtype)[:, None, :, :COLUMNS]
+        w = unpack_depthwise(w, ALL_DOTS[attrs["arithmetic"]][1])
         x = x[..., :x.shape[3] - more]
         return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})
     columns, _, terms = form_of(attrs)
-    dtype = DOTS[attrs["arithmetic"]][1] if terms == WORD else None
-    w = unpack(w, attrs["out_channels"], x.shape[1], columns, terms, dtype)
+    dtype = ALL_DOTS[attrs["arithmetic"]][1] if terms == WORD else None
+    w = unpack(w, attrs["out_channels"], x.shape[1], columns, terms, dtype, attrs["arithmetic"] in PAIR_DOTS)
     return plain([x, w], {**attrs, "kernel_layout": "OIHW", "out_dtype": "int32"})

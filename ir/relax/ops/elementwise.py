@@ -84,23 +84,34 @@ def _absolute(x):
     return tir.abs(x) if x.dtype.is_float else tir.max(x, _of(x, 0) - x)
 
 
-def _bounds(dtype, low, high):
-    """Clip bounds as numbers of the dtype; None where absent or not binding (infinite on integers)."""
+def clip_bounds(dtype, low, high):
+    """Clip bounds as numbers of the dtype, infinite where they are beyond those of floats; None where absent or not
+    binding (infinite on integers)."""
     dtype = DataType(dtype)
     pair = [None if b is None or (math.isinf(b) and dtype.is_int) else b for b in (low, high)]
     if dtype.is_float:
-        return pair
+        return [b if b is None else _nearest(dtype, b) for b in pair]
     return [b if b is None else min(max(int(b), dtype.min_value()), dtype.max_value()) for b in pair]
 
 
+def _nearest(dtype, number):
+    """A number, or what a float dtype has for one that is out of its range: an infinity, or its last number."""
+    least, most = dtype.finite_range()
+    if math.isinf(number) or least <= number <= most:
+        return number
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(number).astype(dtype.numpy))
+    return rounded if rounded == rounded else math.copysign(float(most), number)
+
+
 def _clip(x, min, max):  # noqa: A002
-    low, high = _bounds(x.dtype, min, max)
+    low, high = clip_bounds(x.dtype, min, max)
     x = x if low is None else tir.max(_of(x, low), x)
     return x if high is None else tir.min(_of(x, high), x)
 
 
 def _numpy_clip(x, min, max):  # noqa: A002
-    low, high = _bounds(x.dtype.name, min, max)
+    low, high = clip_bounds(x.dtype.name, min, max)
     x = x if low is None else np.maximum(x, x.dtype.type(low))
     return x if high is None else np.minimum(x, x.dtype.type(high))
 

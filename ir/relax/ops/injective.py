@@ -46,7 +46,7 @@ def _infer_broadcast_to(call):
 
 def _lower_broadcast_to(args, attrs, out):
     x = args[0]
-    return te.compute(te_shape(out), lambda *i: x[broadcast_index(i, x.shape)], name="broadcast_to")
+    return te.compute(te_shape(out), lambda *i: x[broadcast_index(i, x.shape, out.shape)], name="broadcast_to")
 
 
 def _infer_tile(call):
@@ -59,7 +59,8 @@ def _infer_tile(call):
 def _lower_tile(args, attrs, out):
     x, = args
     return te.compute(te_shape(out), lambda *i: x[tuple(
-        k if r == 1 else k % d for k, d, r in zip(i, x.shape, attrs["repeats"]))], name="tile")
+        k if r == 1 or is_const_int(d, 0) else k % d  # nothing is read of no elements
+        for k, d, r in zip(i, x.shape, attrs["repeats"]))], name="tile")
 
 
 # ---------------------------------------------------------------- flip and repeat

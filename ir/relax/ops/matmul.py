@@ -5,7 +5,8 @@ b_layout "KN" is the plain [..., K, N]; "NK" has a matrix the other way round. "
 operands') is also the dtype of the sum.
 
 By an `arithmetic` other than "fma" b_layout is "operands": those that it packed; n_size is N, and rows are of its whole
-blocks of terms. plan: what passes decided of its kernel's schedule (schedule/plan.py).
+blocks of terms. Words of bytes (words.py) may be of a batch of matrices. plan: what passes decided of its kernel's
+schedule (schedule/plan.py).
 """
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from ... import te
 from ...dtype import DataType
 from ...expr import is_const_int
 from ...op import InferError, register
+from ...tir.intrinsics import INTEGER_DOTS
 from ..arithmetic import ARITHMETICS, LANES, Rows
 from ..expr import TensorStructInfo
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_same_dtype, same_dim,
                      shape_text, te_shape, tensor)
 from .contraction import FMA, arithmetic_of, check_operands, contract, product, result_name
-from .precision import narrow, sum_dtype
+from .precision import as_dtype, narrow, of_few_bits, sum_dtype
 
 _PACKED = re.compile(r"KN(\d+)n$")
 COPIED_BYTES = 1 << 24  # of weights that the reference copies at a time, to another type or address
@@ -77,8 +79,10 @@ def _infer_by(call, row):
     if depth % row.block:
         fail(call, f"rows {shape_text(a)} must be of whole blocks of {row.block} terms, filled up with zeros, by "
                    f"{row.name}")
-    check_operands(call, row, a, depth, size)
-    return TensorStructInfo((*a.shape[:-1], size), row.result)
+    batch = max(tensor(call, 1).ndim - row.operands[0].rank, 0) if row.name in INTEGER_DOTS else 0
+    check_operands(call, row, a, depth, size, batch=batch)
+    outer = broadcast_shapes(call, a.shape[:-2], tensor(call, 1).shape[:batch])
+    return TensorStructInfo((*outer, a.shape[-2], size), row.result)
 
 
 def _infer_packed(call, a, b, lanes, dtype):
@@ -129,8 +133,11 @@ def _named(element, rank):
 
 def _lower_by(row, a, *operands, shape):
     *outer, lines, _ = shape
-    rows = Rows(tuple(outer), lines, (), (int(a.shape[-1]),), lambda at, k: a[(*at, *k)])
-    result = contract(row, rows, operands, lambda operand, block, lane: operand[block * LANES + lane])
+    rows = Rows(tuple(outer), lines, (), (int(a.shape[-1]),), lambda at, k: a[(*broadcast_index(at, a.shape[:-1]), *k)])
+    batch, given = operands[0].shape[:-row.operands[0].rank], {}
+    if batch:
+        given["place"] = lambda outer, panel: (*broadcast_index(outer, batch), panel)
+    result = contract(row, rows, operands, lambda operand, block, lane: operand[block * LANES + lane], **given)
     return te.compute(shape, lambda *i: result(i[:-1], (i[-1] // LANES, i[-1] % LANES)),
                       name=result_name("matmul", row.name))
 
@@ -157,16 +164,16 @@ def _evaluate(args, attrs):
     b = b.T if attrs["b_layout"] == "NK" else b
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
-    if dtype == np.int32 and a.dtype.itemsize == b.dtype.itemsize == 1:
-        acc = np.dtype(np.float64)  # BLAS has it
+    if of_few_bits(a, b, dtype):
+        acc = np.dtype(np.float64)
     if packed_lanes(attrs["b_layout"]) is not None:
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
     a = a.astype(acc, copy=False)
     if b.ndim < 2 or b.nbytes <= COPIED_BYTES or b.dtype == acc and b.flags.aligned:
-        return np.matmul(a, b.astype(acc, copy=False)).astype(dtype, copy=False)
+        return as_dtype(np.matmul(a, b.astype(acc, copy=False)), dtype)
     columns = max(1, COPIED_BYTES * b.shape[-1] // b.nbytes)
     parts = [np.matmul(a, b[..., n:n + columns].astype(acc)) for n in range(0, b.shape[-1], columns)]
-    return np.concatenate(parts, -1).astype(dtype, copy=False)
+    return as_dtype(np.concatenate(parts, -1), dtype)
 
 
 register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,

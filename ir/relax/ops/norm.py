@@ -303,6 +303,6 @@ register("nn.instance_norm", _infer_channels,
 register("nn.rms_norm", _infer_rms_norm, _lower_rms_norm, _evaluate_rms_norm, "reduction", (2, 2), axes=(-1,),
          epsilon=1e-5)
 register("nn.batch_norm", _infer_channels, _lower_batch_norm, _evaluate_batch_norm, "broadcast", (5, 5), axis=1,
-         epsilon=1e-5)
+         epsilon=1e-5, momentum=0.1)
 register("nn.lrn", _infer_lrn, _lower_lrn, through_plain(_evaluate_lrn, "layout"), "reduction", (1, 1), size=REQUIRED,
          alpha=1e-4, beta=0.75, bias=1.0, layout="NCHW")

@@ -1,6 +1,8 @@
 """The dtype sums run in: small floats accumulate in float32, everything else in its own dtype."""
 from __future__ import annotations
 
+import numpy as np
+
 from ...dtype import DataType
 from ...te import compute
 
@@ -21,6 +23,20 @@ def narrow(result, dtype):
 def is_float(x):
     """Whether a numpy array holds floats, also ml_dtypes' ones."""
     return DataType(x.dtype.name).is_float
+
+
+def of_few_bits(x, w, dtype):
+    """Whether the products of arrays, added up in a dtype, are those of integers whose sums float64 holds, which BLAS
+    has products of."""
+    return np.dtype(dtype) in (np.int32, np.int64) and all(
+        a.dtype.kind in "iu" and a.dtype.itemsize <= 2 for a in (x, w))
+
+
+def as_dtype(sums, dtype):
+    """Sums in a dtype, in which integers wrap around."""
+    if sums.dtype.kind == "f" and np.dtype(dtype).kind == "i":
+        sums = sums.astype(np.int64)
+    return sums.astype(dtype, copy=False)
 
 
 def widen_array(x):

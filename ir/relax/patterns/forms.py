@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from ...expr import Op
-from .pattern import (CallPattern, ConstantPattern, DataflowVarPattern, ExprPattern, ExternFuncPattern, GlobalVarPattern,
-                      NotPattern, PrimArrPattern, TupleGetItemPattern, TuplePattern, UnorderedTuplePattern, VarPattern,
-                      WildcardPattern, open_context)
+from .pattern import (CallPattern, ConstantPattern, DataflowVarPattern, ExprPattern, ExternFuncPattern,
+                      GlobalVarPattern, NotPattern, PrimArrPattern, TupleGetItemPattern, TuplePattern,
+                      UnorderedTuplePattern, VarPattern, WildcardPattern, open_context)
 
 
 def is_var(name=""):

@@ -391,7 +391,8 @@ def callee(call):
     """What a call calls: an operator, a function of the module, a foreign function."""
     if call.op == "call":
         return call.attrs["gv"]
-    return extern(call.attrs["func"]) if call.op in ("call_packed", "call_pure_packed") else call.op
+    returns = call.op in rx.PACKED and call.op != "call_dps_packed"
+    return extern(call.attrs["func"]) if returns else call.op
 
 
 def extern(name):

@@ -1,14 +1,16 @@
 """relax.transform: the passes over graph functions by their field names, and what makes passes of functions."""
-from ...codegen import cblas  # noqa: F401 - a row of GENERATORS
-from ...codegen.external import GENERATORS, run_codegen
-from ...ir.transform.context import PassContext, PassInfo, Sequential, function_pass, module_pass  # noqa: F401
-from ...ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
-from ...ir.transform.pass_table import RELAX
-from ...runtime.registry import get_global_func
+from ....codegen import cblas  # noqa: F401 - a row of GENERATORS
+from ....codegen.external import GENERATORS, attach, run_codegen
+from ....ir.transform.classic import GRAPHS
+from ....ir.transform.context import PassContext, PassInfo, Sequential, function_pass, module_pass  # noqa: F401
+from ....ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
+from ....ir.transform.pass_table import RELAX
+from ....runtime.registry import get_global_func
 
 globals().update(RELAX)
-__path__ = []  # relax.transform.transform, which some scripts import, is this module too
-__all__ = [*RELAX, "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext", "RunCodegen",
+globals().update(GRAPHS)
+__all__ = [*RELAX, *GRAPHS, "AttachExternModules", "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext",
+           "RunCodegen",
            "Sequential", "function_pass", "module_pass"]
 
 
@@ -27,6 +29,12 @@ def RunCodegen(target_options=None, entry_functions=None):
     return module_pass(run, opt_level=0, name="RunCodegen")
 
 
+def AttachExternModules(extern_modules):
+    """The pass that keeps the C of nn.SourceModules in the module's attribute external_mods, as RunCodegen does with
+    what generators write. Raises ValueError for what is no SourceModule, and for symbols that are no names in C."""
+    return module_pass(lambda mod, context: attach(mod, extern_modules), opt_level=0, name="AttachExternModules")
+
+
 def _generator(name):
     """The generator of a name, or None."""
     registered = get_global_func(f"relax.ext.{name}", allow_missing=True)
@@ -36,8 +44,6 @@ def _generator(name):
 
 
 _INSTEAD = {
-    "AnnotateTIROpPattern": "FuseOps groups operators before LegalizeOps, which makes one PrimFunc of each group; "
-                            "Sequential([FuseOps(), LegalizeOps()])",
     "UpdateVDevice": "a module runs on the device of its target: compile(mod, target=...)",
 }
 
@@ -46,4 +52,4 @@ def __getattr__(name):
     """No such pass: the error says what does its work."""
     if name in _INSTEAD:
         raise AttributeError(f"there is no pass {name}: {_INSTEAD[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(RELAX)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(__all__)}")

@@ -1,0 +1,272 @@
+"""Executable: the graph functions of a module, each a network of C or, where it is none, run by a Machine."""
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tempfile
+from functools import cached_property, partial
+from pathlib import Path
+
+import cffi
+
+from ..codegen.compile import Options, compile_module
+from ..codegen.module import make_module
+from ..codegen.toolchain import build_shared
+from ..ir.module import IRModule
+from ..ir.node import load_json, save_json
+from ..ir.relax.control import body_names
+from ..ir.relax.expr import Function, TupleStructInfo
+from ..ir.tir.bounds import check_bounds
+from ..ir.tir.function import PrimFunc
+from ..ir.transform.flat_tuples import flatten_tuples
+from ..ir.transform.fuse_tir import PRIMITIVE
+from ..ir.transform.inline_functions import inline_calls
+from ..ir.transform.lift_branches import lift_branches
+from ..ir.transform.pass_table import TIR
+from ..ir.transform.pipeline import TIR_PASSES, lower_module
+from .library import CompiledLibrary
+from .machine import Machine, needs_machine
+from .module import Module, load_module as load_file
+from .ndarray import NDArray, array
+
+_MODULE, _FORMAT = "executable.json", 1
+_FFI = cffi.FFI()
+_FFI.cdef("extern unsigned char ingot_executable[]; extern unsigned long long ingot_executable_bytes;")
+
+
+class Executable:
+    """What relax.build makes. ex["main"] is the function's CompiledLibrary, or what runs it where it is no network;
+    infos: {its name: ([struct info of a parameter], of the result)}.
+
+    Raises TypeError for a module without graph functions, or the ValueError of what cannot be compiled.
+    """
+
+    def __init__(self, mod, options, known=None):
+        """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already."""
+        bodies = body_names(mod) if "main" in mod else ()
+        graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
+                  and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
+        if not graphs:
+            raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
+        self.source, self.options = mod, options
+        self.infos = {str(n): ([p.struct_info for p in f.params], f.ret_struct_info) for n, f in graphs.items()}
+        self.parameters = {str(n): [p.name for p in f.params] for n, f in graphs.items()}
+        others = {n: f for n, f in mod.functions.items() if n not in graphs}
+        self.libraries = {
+            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(
+                lift_branches(mod.with_functions({"main": _main(mod, n), **others})), options))
+            for n in graphs if not needs_machine(mod, n)}
+        self._kernels = None
+        self.machine = Machine(mod, self.function, self.kernel)
+
+    # ------------------------------------------------------------ functions
+
+    def __getitem__(self, name):
+        """The CompiledLibrary of a graph function; of one that is none, a function. AttributeError names those there
+        are."""
+        self.require(name)
+        return self.libraries.get(name) or self.function(name)
+
+    def require(self, name):
+        """Raise AttributeError unless there is a graph function `name`."""
+        if name not in self.infos:
+            raise AttributeError(f"there is no function {name!r}; there is {', '.join(self.infos)}")
+
+    def function(self, name):
+        """What calls graph function (or PrimFunc) `name` with NDArrays, tuples and what else it takes."""
+        if name not in self.libraries:
+            return self.kernel(name) if isinstance(self.source[name], PrimFunc) else partial(self._by_machine, name)
+        library, (given, info) = self.libraries[name], self.infos[name]
+
+        def call(*args):
+            outputs = library(*_flat(given, args))
+            return _shaped(info, iter(outputs if isinstance(outputs, tuple) else (outputs,)))
+        return call
+
+    def _by_machine(self, name, *args):
+        return self.machine.run(name, args)
+
+    def kernel(self, name):
+        """What calls a PrimFunc of the module."""
+        if self._kernels is None:
+            functions = {n: check_bounds(f) for n, f in self.source.functions.items() if isinstance(f, PrimFunc)}
+            lowered = lower_module(IRModule(functions), [TIR["MakePackedAPI"](), *TIR_PASSES])
+            self._kernels = Module(make_module(lowered.functions, self.options.target))
+        return self._kernels[name]
+
+    def jit(self, *_, **__):
+        """Itself: C is compiled when a function is first called."""
+        return self
+
+    @property
+    def mod(self):
+        """What VirtualMachine takes; itself."""
+        return self
+
+    def stats(self):
+        """A line for each function: a network with its inputs and outputs, or run binding by binding."""
+        return "\n".join(f"{n}({', '.join(self.parameters[n])}): " + (
+            f"network of {len(self.libraries[n].inputs)} inputs and {len(self.libraries[n].outputs)} outputs"
+            if n in self.libraries else "run binding by binding") for n in self.infos)
+
+    def as_text(self):
+        """The module as script."""
+        return self.source.script()
+
+    as_python = as_text
+
+    # ------------------------------------------------------------ files
+
+    def export_library(self, file_name, fcompile=None, workspace_dir=None, **kwargs):
+        """Write a file that load_module reads: .tar, the module and a folder of C for each network, or .so, a shared
+        library that holds this. What else TVM's takes has no meaning here and must be left out."""
+        if fcompile or workspace_dir or kwargs:
+            raise ValueError("export_library takes a file name only: .so is built by the compiler that CC names")
+        path = Path(file_name)
+        if path.suffix not in (".so", ".tar"):
+            raise ValueError(f"{path.name}: an Executable is exported as .so or .tar; a network as a folder of C: "
+                             f"exe[{next(iter(self.infos))!r}].export(folder)")
+        data = self._archive()
+        if path.suffix == ".tar":
+            path.write_bytes(data)
+            return
+        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+            source = Path(folder, "executable.c")
+            source.write_text(_embedded(data))
+            build_shared([source], path.resolve(), self.options.target, "none")
+
+    def export(self, folder, **options):
+        """Write the folder of C of the module's only network, see CompiledLibrary. ValueError where there is no one
+        network."""
+        others = [n for n in self.infos if n not in self.libraries]
+        if others:
+            raise ValueError(f"function {others[0]} is no network of C: it, or a function that it calls, has an `if` "
+                             "whose branches give different shapes (choose with R.where), a function inside, or values "
+                             "that are no tensors of known shape")
+        if len(self.libraries) > 1:
+            raise ValueError(f"there are the networks {', '.join(self.libraries)}: exe[name].export(folder) writes one")
+        return next(iter(self.libraries.values())).export(folder, **options)
+
+    def _archive(self):
+        """The bytes of a tar."""
+        text = json.dumps({"format": _FORMAT, "target": self.options.target.name, "opt_level": self.options.opt_level,
+                           "module": save_json(self.source)})
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as tar, tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+            info = tarfile.TarInfo(_MODULE)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+            for name, library in self.libraries.items():
+                library.export(Path(folder, name))
+                tar.add(Path(folder, name), name)
+        return data.getvalue()
+
+
+class ModuleLibrary(CompiledLibrary):
+    """The CompiledLibrary of a module's one network, which is an Executable, too."""
+
+    def __init__(self, model, source, options):
+        """model: the compiled network of the module `source`."""
+        super().__init__(model)
+        self.source, self.options = source, options
+
+    @cached_property
+    def executable(self):
+        """The Executable of all graph functions of the module."""
+        graphs = [n for n, f in self.source.functions.items() if isinstance(f, Function)]
+        return Executable(self.source, self.options, {"main" if "main" in graphs else graphs[0]: self})
+
+    def __getitem__(self, name):
+        return self.executable[name]
+
+    def export_library(self, file_name, **kwargs):
+        """Write the file that load_module reads; see Executable."""
+        self.executable.export_library(file_name, **kwargs)
+
+    def jit(self, *_, **__):
+        """Itself: C is compiled at the first call."""
+        return self
+
+    @property
+    def mod(self):
+        """What VirtualMachine takes; itself."""
+        return self
+
+
+def is_one_network(mod):
+    """Whether a module's "main", or its only graph function, can be a network of C."""
+    graphs = [n for n, f in mod.functions.items() if isinstance(f, Function)]
+    name = "main" if "main" in graphs else graphs[0] if len(graphs) == 1 else None
+    return name is not None and not needs_machine(mod, name)
+
+
+def _embedded(data):
+    """C of a shared library that holds these bytes."""
+    lines = "\n".join(", ".join(map(str, data[k:k + 32])) + "," for k in range(0, len(data), 32))
+    return ("extern const unsigned char ingot_executable[];\nextern const unsigned long long ingot_executable_bytes;\n"
+            f"const unsigned long long ingot_executable_bytes = {len(data)}ULL;\n"
+            f"const unsigned char ingot_executable[] = {{\n{lines}\n}};\n")
+
+
+def load_executable(path):
+    """The Executable in a .tar or .so that export_library wrote; None where the file holds none."""
+    path = Path(path).resolve()
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_bytes_in(path))) as tar:
+            saved = json.loads(tar.extractfile(_MODULE).read())
+    except (tarfile.TarError, KeyError, OSError):
+        return None
+    if saved.get("format") != _FORMAT:
+        raise ValueError(f"{path} was written by another version of Ingot")
+    return Executable(load_json(saved["module"]), Options.check(target=saved["target"], opt_level=saved["opt_level"]))
+
+
+def load_module(path, fmt=""):
+    """The Module, or of relax.build the Executable, in a file that export_library wrote: .so, .c or .tar; `fmt` may say
+    which. C is built at first use. Raises ValueError for a file that is none, or was written by another version.
+    """
+    found = load_executable(path) if fmt in ("", "so", "tar") and Path(path).suffix in (".so", ".tar") else None
+    return found or load_file(path, fmt)
+
+
+def _bytes_in(path):
+    """The archive in a file; OSError or KeyError where there is none."""
+    if path.suffix == ".tar":
+        return path.read_bytes()
+    library = _FFI.dlopen(str(path))
+    try:
+        return _FFI.buffer(library.ingot_executable, int(library.ingot_executable_bytes))[:]
+    except AttributeError as error:
+        raise KeyError(str(error)) from None
+    finally:
+        _FFI.dlclose(library)
+
+
+# ---------------------------------------------------------------- networks
+
+def _main(mod, name):
+    """Function `name` as a network's main: of tensors, calling no other graph function."""
+    return flatten_tuples(inline_calls(mod, name)).with_attr("global_symbol", "main")
+
+
+def _flat(infos, args):
+    """The arrays of arguments, in order: where `infos` has tuples, those of their fields."""
+    if len(infos) != len(args):
+        yield from args  # too few or too many, which the network names
+        return
+    for info, a in zip(infos, args):
+        if isinstance(info, TupleStructInfo):
+            yield from _flat(info.fields, a)
+        else:
+            yield a.numpy() if isinstance(a, NDArray) else a
+
+
+def _shaped(info, arrays):
+    """The next arrays as NDArrays, in tuples where `info` has some."""
+    if isinstance(info, TupleStructInfo):
+        return tuple(_shaped(field, arrays) for field in info.fields)
+    return array(next(arrays))
+
+
+__all__ = ["Executable", "ModuleLibrary", "is_one_network", "load_executable", "load_module"]
