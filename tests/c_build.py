@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from objects import compile_object, parsed
 from tir_cases import value_of
 
 from ingot.codegen.team import team_body
@@ -33,7 +34,8 @@ def compile_text(text, folder, compiler="gcc", flags=()):
     path = Path(folder, f"{compiler}.c")
     path.write_text(text)
     library = path.with_suffix(".so")
-    command = [compiler, *STRICT, f"-I{RUNTIME}", *flags, "-shared", "-fPIC", str(path), "-o", str(library), "-lm"]
+    command = [compiler, *STRICT, f"-I{RUNTIME}", *flags, "-fPIC"]
+    command += [*parsed(command, path), "-shared", str(path), "-o", str(library), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
     return ctypes.CDLL(str(library))
@@ -41,9 +43,13 @@ def compile_text(text, folder, compiler="gcc", flags=()):
 
 def run_selftest(folder, program, *command, runner=()):
     """Build a folder's self-test without a warning, and run it."""
-    sources = [f for f in sorted(folder.glob("*.[cS]")) if not f.name.endswith("_example.c")]
-    built = subprocess.run([*command, *STRICT, f"-I{folder}", *sources, "-o", program, "-lm"], cwd=folder,
-                           capture_output=True, text=True)
+    objects, command = [], [*command, *STRICT]
+    for source in sorted(folder.glob("*.[cS]")):
+        if not source.name.endswith("_example.c"):
+            objects.append(f"{program}.{source.stem}.o")
+            made = compile_object([*command, f"-I{folder}"], source, objects[-1], folder)
+            assert made.returncode == 0, made.stderr
+    built = subprocess.run([*command, *objects, "-o", program, "-lm"], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     done = subprocess.run([*runner, program], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr

@@ -1,5 +1,6 @@
 """Its presence puts tests/ on the import path, so that every test finds helpers such as `interp`."""
 import os
+import shutil
 
 import pytest
 
@@ -30,3 +31,9 @@ def object_cache(tmp_path_factory):
         patch.setenv("INGOT_CACHE_DIR", str(base / "object_cache"))
         patch.setenv("INGOT_KERNEL_CACHE", "0")  # what tests change in the compiler must reach every kernel
         yield
+
+
+def pytest_sessionfinish(session):
+    """Parsed headers are large: they go when all processes have ended, and the objects with them."""
+    if not hasattr(session.config, "workerinput"):
+        shutil.rmtree(session.config._tmp_path_factory.getbasetemp() / "object_cache", ignore_errors=True)

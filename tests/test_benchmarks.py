@@ -341,6 +341,27 @@ def test_instructions_are_counted(capsys):
     assert 0.25 < float(network[-2]) < 1  # four FMAs in an instruction, and what is around
 
 
+def test_layers_whose_instructions_are_counted():
+    """Of floats, and of 16 bits, whose sums are in as many bits as the weights ask for."""
+    neon = script("neon")
+    made = neon.layers_of((*neon.FLOATS, *neon.WORDS))
+    assert len(made) == 3 * len(neon.LAYERS) and made["depthwise_int16"][1] == 128 * 28 * 28 * 9
+    for name, sums in (("product_float32", None), ("product_int16", "int32"), ("product_int16_int16", "int64")):
+        first = made[name][0]["main"].bindings[0].value
+        assert first.attrs["out_dtype"] == sums
+
+
+def test_instructions_of_boards_are_counted(monkeypatch, capsys):
+    if missing := missing_tools("cortex-m4f"):
+        pytest.skip(missing)
+    cortex = script("cortex_m")
+    monkeypatch.setattr(cortex, "LAYERS", {"1x1": ((1, 16, 4, 4), (8, 16, 1, 1), 1, 0)})
+    assert cortex.main(["--targets", "cortex-m4f", "--optimize", "s"]) == 0
+    rows = [[cell.strip() for cell in line.split("|")] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[1:3] for row in rows] == [["1x1", "int8"], ["1x1", "uint8"], ["1x1", "int16"]]
+    assert all(1 < float(row[3]) < 5 for row in rows)
+
+
 @needs_zoo
 @pytest.mark.parametrize("argv", [["--models", "tiny_autoencoder"], ["--profile", "tiny_autoencoder"]])
 def test_narrow_and_wide_vectors(argv, capsys):

@@ -106,7 +106,7 @@ def test_compile(calls, tmp_path, capsys):
                       "shapes": {"x": ("n", 3), "s": [(2, 3), (4,)], "t": [(5,)], "e": (), "o": None},
                       "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None,
                        "weight_groups": 1, "byte_order": None, "dtype": "float32",
-                      "requantize": "float"}]
+                      "arithmetic": None, "requantize": "float"}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
@@ -137,7 +137,7 @@ def test_defaults(calls, tmp_path):
                       "dims": {}, "bounds": {}, "aliases": {}, "shapes": {}, "accuracy": None, "algorithms": None,
                       "schedules": None, "stack_limit": None, "ram_limit": None, "flash_limit": None, "memory": None,
                        "weight_groups": 1, "byte_order": None, "dtype": "float32",
-                      "requantize": "float"}]
+                      "arithmetic": None, "requantize": "float"}]
 
 
 def test_compile_refuses_a_folder_before_it_works(calls, tmp_path, capsys):

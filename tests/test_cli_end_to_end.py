@@ -154,7 +154,7 @@ def test_bench_profile(model, capsys):
 
 @pytest.mark.parametrize("stage, words", [
     ("fused", ["R.nn.conv2d(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
-    ("scheduled", ["@T.prim_func", '"schedule"']), ("traces", ['"conv1": [[', '"reorder"']),
+    ("scheduled", ["@T.prim_func", '"schedule"']), ("traces", ['"conv1": [[', '"Reorder"']),
     ("c", ["/* conv1 (Conv) + bn1 (BatchNormalization) + relu1 (Relu)", "void small_conv1("]),
 ])
 @pytest.mark.parametrize("kernel", ["conv1", "small_conv1", "relu1"])
@@ -181,7 +181,7 @@ def test_kernels_that_are_not_there(model, capsys, options, message):
 
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
-    ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']),
+    ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"Split"']),
     ("c", ["ingot_status small_run(", "#include"]),
     ("program", ["program small():", "bytes of global memory at", "    run:\n        0: "]),
 ])

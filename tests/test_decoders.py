@@ -55,8 +55,8 @@ def test_a_decoder_as_it_is(name):
                 close(found[key][:, :, :total], value[:, :, :total])
 
 
-@pytest.mark.parametrize("opt_level", [0, 2])
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name, opt_level", [
+    *((name, 2) for name in DECODERS), *((name, 0) for name in ("llama", "attention", "static_cache"))])
 def test_caches_in_place(name, opt_level):
     """Each run writes its own rows of the caches, nothing else, and reads no row behind them: what is not written is
     not even a number."""

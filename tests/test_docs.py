@@ -126,6 +126,14 @@ def test_the_module_of_tvm(tmp_path, monkeypatch):
     assert (tmp_path / "mlp" / "mlp.h").is_file()
 
 
+def test_the_network_of_torch(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(re.search(r"<!-- torch -->\n```python\n(.*?)```\n", text_of("tvm.md"), re.DOTALL)[1],
+                 "tvm.md", "exec"), {})
+    assert (tmp_path / "mlp" / "mlp.h").is_file()
+
+
 @pytest.mark.parametrize("name", ["tutorial", "modules"])
 def test_the_notebooks_run(tmp_path, name):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")

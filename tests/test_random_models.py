@@ -13,7 +13,7 @@ from networks import onnxruntime_outputs
 from random_models import RandomModel, part_of, shrunk, text_of
 
 SEED = int(os.environ.get("INGOT_SEED") or datetime.date.today().strftime("%Y%m%d"))
-MODELS = int(os.environ.get("INGOT_RANDOM_MODELS") or 80)
+MODELS = int(os.environ.get("INGOT_RANDOM_MODELS") or 40)
 PER_TEST = 10
 BUILDS = (("host", "openmp", 2), ("host", "none", 2), ("c", "none", 2), ("x86-64-v3", "none", 2), ("host", "none", 1),
           ("c", "openmp", 1))
@@ -67,7 +67,7 @@ def test_generated_models_hold_every_family():
     """And are valid models."""
     import onnx
     operators = set()
-    for number in range(300):
+    for number in range(150):
         model = RandomModel([1, number]).model()
         onnx.checker.check_model(model)
         operators |= {node.op_type for node in model.graph.node}

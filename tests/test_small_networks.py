@@ -12,7 +12,9 @@ IDLE = {"attention_net": {"bk"}, "transformer": {"w8"}}  # biases of keys: softm
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("target", ["host", "c"])
 @pytest.mark.parametrize("name", SMALL)
-def test_tensors_outputs_and_layers(name, target):
+def test_tensors_outputs_and_layers(name, target, monkeypatch):
+    if target == "c":  # optimized as by users for one target alone
+        monkeypatch.setenv("INGOT_CFLAGS", "-O1")
     model, least = SMALL[name](), 4
     feeds = feeds_of(model)
     expected = onnxruntime_outputs(model, feeds)

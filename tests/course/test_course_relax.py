@@ -125,13 +125,13 @@ def test_batch_norm_in_a_script():
 @pytest.mark.parametrize("request_, error, message", [
     (lambda: relax.build(Forward["forward"]), TypeError, "relax.build takes an IRModule, not a Function"),
     (lambda: relax.build(tvm.IRModule({})), TypeError, "the module has no graph function .*; tvm.build builds"),
-    (lambda: relax.VirtualMachine(Forward), TypeError, "VirtualMachine takes what relax.build returns, not a IRModule"),
+    (lambda: relax.VirtualMachine(Forward), TypeError,
+     "VirtualMachine takes what relax.build or tvm.compile returns for a module, not a IRModule"),
     (lambda: relax.VirtualMachine(relax.build(Forward), tvm.cuda()), ValueError, r"no device cuda\(0\) here"),
     (lambda: relax.VirtualMachine(relax.build(Forward))["main"], AttributeError, "no function 'main'; there is for"),
-    (lambda: relax.build(Forward).export_library("x.so"), ValueError, r"as a folder of C: exe\['forward'\].export"),
     (lambda: relax.VirtualMachine(relax.build(Forward))["forward"](W0), ValueError, "inputs"),
-    (lambda: relax.transform.AnnotateTIROpPattern, AttributeError,
-     "there is no pass AnnotateTIROpPattern: FuseOps groups operators before"),
+    (lambda: relax.transform.UpdateVDevice, AttributeError,
+     "there is no pass UpdateVDevice: a module runs on the device of its target"),
     (lambda: relax.transform.Nope, AttributeError, "no attribute 'Nope'; passes: Normalize"),
 ])
 def test_errors(request_, error, message):

@@ -27,13 +27,22 @@ def _trunc(a, b):
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_APPLY = {
+APPLY = {
     Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, Min: min, Max: max,
     FloorDiv: _divides(lambda a, b: a // b), FloorMod: _divides(lambda a, b: a % b),
     Div: _divides(_trunc), Mod: _divides(lambda a, b: a - b * _trunc(a, b)),
     EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b, LE: lambda a, b: a <= b,
     GT: lambda a, b: a > b, GE: lambda a, b: a >= b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
 }
+
+
+def _shifted(a, n):
+    if n < 0:
+        raise Undefined
+    return a >> n
+
+
+_BITS = {"tir.bitwise_and": lambda a, b: a & b, "tir.shift_right": _shifted}
 
 
 def evaluate(e, env):
@@ -62,13 +71,17 @@ def evaluate(e, env):
         return _wrapped(evaluate(e.value, env), e.dtype)
     if kind is Call and e.op == "tir.likely":
         return evaluate(e.args[0], env)
+    if kind is Call and e.op == "tir.vscale":
+        return 2
     if kind is Call and e.op == "tir.fabs":
         return abs(evaluate(e.args[0], env))
     if kind is Call and e.op == "tir.if_then_else":
         return evaluate(e.args[1 if evaluate(e.args[0], env) else 2], env)
+    if kind is Call and e.op in _BITS:
+        return _BITS[e.op](*(evaluate(a, env) for a in e.args))
     if kind is Call:
         raise Undefined  # what the function gives is not known
-    return _wrapped(_APPLY[kind](evaluate(e.a, env), evaluate(e.b, env)), e.dtype)
+    return _wrapped(APPLY[kind](evaluate(e.a, env), evaluate(e.b, env)), e.dtype)
 
 
 def _wrapped(value, dtype):

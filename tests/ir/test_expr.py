@@ -5,8 +5,9 @@ import pytest
 
 from ingot.ir import tir
 from ingot.ir.dtype import DataType
-from ingot.ir.expr import (EQ, Add, Broadcast, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Ramp, Sub, Var,
-                           as_expr, cast, const, is_const_int, logical_and, logical_or, match_dtype, substitute)
+from ingot.ir.expr import (EQ, Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Op, Ramp,
+                           Sub, Var, as_expr, cast, const, is_const_int, logical_and, logical_or, match_dtype,
+                           substitute)
 from ingot.ir.node import structural_equal
 
 I, J = Var("i"), Var("j")
@@ -127,6 +128,28 @@ def test_substitute_shares_what_it_does_not_touch():
     assert substitute(left, {I: J}) is left
 
 
+@pytest.mark.parametrize("left, right, both", [
+    ("bool", "int32", "int32"), ("bool", "float16", "float16"), ("uint32", "int8", "uint32"),
+    ("int64", "uint32", "int64"),
+    ("int32", "uint32", "uint32"), ("uint8", "float32", "float32")])
+def test_operands_meet_in_one_dtype(left, right, both):
+    a, b = Var("a", left), Var("b", right)
+    for made in ((a + b), (b + a)):
+        assert made.dtype == made.a.dtype == made.b.dtype == both
+
+
+def test_the_dtype_of_a_constant():
+    for value in (np.uint8(1), np.int64(1), np.float16(1), np.float64(1), np.bool_(True)):
+        assert const(value).dtype == str(value.dtype) and const(value).value == value
+    assert const(3.5e38).dtype == "float64" and const(-3.4e38).dtype == const(float("inf")).dtype == "float32"
+    spread = Var("x", "int32").astype("float32x4")
+    assert isinstance(spread, Broadcast) and spread.dtype == "float32x4" and isinstance(spread.value, Cast)
+    assert Call("int32", "tir.call_extern", ()).op.same_as(Op.get("tir.call_extern"))
+    assert all(getattr(tir, f)(I) is I for f in ("floor", "ceil", "round", "trunc", "nearbyint"))  # whole already
+    assert is_const_int(tir.isnan(I), 0) and tir.isinf(Var("v", "int8x4")).dtype == "boolx4"
+    assert str(tir.decl_buffer((4, 8), elem_offset=3).offset_of([I, 2])[0]) == "i * 8 + 5"
+
+
 # ---------------------------------------------------------------- Python's view of expressions
 
 def test_equality_builds_a_node_and_asks_for_identity():
@@ -140,8 +163,8 @@ def test_equality_builds_a_node_and_asks_for_identity():
     (lambda: I / J, TypeError, "ambiguous: use `//`"),
     (lambda: 2 / I, TypeError, "ambiguous: use `//`"),
     (lambda: I // 0, ZeroDivisionError, "FloorDiv by zero"),
-    (lambda: match_dtype(I, Var("u", "uint8")), TypeError, "operands of different dtype: int32 and uint8; cast one"),
-    (lambda: I + (I < J), TypeError, "operands of different dtype: int32 and bool"),
+    (lambda: match_dtype(I, Var("h", "handle")), TypeError, "operands of different dtype: int32 and handle; cast one"),
+    (lambda: FloatImm("int32", 1.0), TypeError, "FloatImm takes a dtype of floats, not int32"),
     (lambda: I + object(), TypeError, "unsupported operand"),
     (lambda: as_expr([1]), TypeError, "cannot make an expression of a list"),
     (lambda: tir.decl_buffer((2, 2))[I], IndexError, "has 2 dimensions, indexed with 1")])

@@ -5,6 +5,7 @@ from interp import run, source
 
 from ingot.ir import te, tir
 from ingot.ir.expr import Broadcast, Cast, Div, IterVar, Let, Mod, Ramp, Range, Var, const
+from ingot.script import tir as T
 
 
 def loop(var, extent, body, kind="serial"):
@@ -106,3 +107,29 @@ def test_mistakes_raise():
         run(tir.prim_func([x, y], tir.Evaluate(const(0))), np.zeros(4, np.float32), b)
     with pytest.raises(TypeError, match="2 parameters, 1 were given"):
         run(tir.prim_func([x, y], tir.Evaluate(const(0))), a)
+
+
+def test_products_of_fixed_point_numbers():
+    @T.prim_func
+    def func(x: T.Buffer((4,), "int32"), s: T.Buffer((4,), "int32"), y: T.Buffer((2, 4), "int32")):
+        for i in range(4):
+            y[0, i] = T.q_multiply_shift(x[i], 1610612736, 31, -1, dtype="int32")
+            y[1, i] = T.q_multiply_shift_per_axis(x[i], 1610612736, s[i], s[i], 31, True, True, dtype="int32")
+
+    x, s, y = np.array([4, 5, -5, 2**20 + 1], "int32"), np.arange(4, dtype="int32"), np.zeros((2, 4), "int32")
+    run(func, x, s, y)
+    exact = x.astype("float64") * 0.75
+    assert (y == [np.floor(exact / 2 + 0.5), np.floor(exact + 0.5)]).all()
+
+
+@pytest.mark.parametrize("given, wanted", [("int8", "int32"), ("uint8", "int16"), ("int32", "uint8"), ("int64", "int8"),
+                                           ("int32", "float32"), ("int64", "float32"), ("float16", "float32"),
+                                           ("float32", "float64"), ("float64", "float32"), ("float32", "int32"),
+                                           ("bfloat16", "float32"), ("bool", "int32"), ("uint32", "float32")])
+def test_casts_are_numpys(given, wanted):
+    x, y, i = tir.decl_buffer(4, given, "x"), tir.decl_buffer(4, wanted, "y"), Var("i")
+    values = np.array([-3, 2 ** (14 if given == "float16" else 24) + 3, 77.5, 0.3])
+    values = values.astype("int64" if "int" in given else "float64")
+    a, b = values.astype(x.dtype.numpy), np.zeros(4, wanted)
+    run(tir.prim_func([x, y], loop(i, 4, tir.BufferStore(y, Cast(wanted, x[i]), (i,)))), a, b)
+    np.testing.assert_array_equal(b, a.astype(wanted))

@@ -5,6 +5,7 @@ from ingot import ir
 from ingot.ir import tir
 from ingot.ir.expr import Var
 from ingot.ir.script.functions import from_source
+from ingot.runtime import ObjectPath
 
 TEXT = """
 @I.ir_module
@@ -99,3 +100,21 @@ def test_views_of_known_memory_are_compared():
     assert ir.structural_hash(program(32)) == ir.structural_hash(program(32))
     assert not ir.structural_equal(program(32), program(16))
     ir.assert_structural_equal(from_source(str(program(32))), program(32))
+
+
+def test_the_first_mismatch_as_paths():
+    x, y = Var("x"), Var("y")
+    root = ObjectPath.root()
+    one, two = (tir.SeqStmt([tir.Evaluate(x), tir.Evaluate(x + n)]) for n in (1, 2))
+    longer = tir.SeqStmt([*one.seq, tir.Evaluate(x)])
+    at = root.attr("seq").array_index(1).attr("value").attr("b").attr("value")
+    rows = [(one, two, at, at), (two, longer, at, at),  # what differs goes before how many there are
+            (one, longer, root.attr("seq").missing_array_element(2), root.attr("seq").array_index(2)),
+            ((x, 1), (x, 2), root.array_index(1), root.array_index(1)),
+            ({"a": x, "b": y}, {"a": x}, root.map_value("b"), root.missing_map_entry()), (one, one, None, None)]
+    for lhs, rhs, left, right in rows:
+        expected = None if left is None else (left, right)
+        assert ir.get_first_structural_mismatch(lhs, rhs) == expected
+        assert ir.get_first_structural_mismatch(rhs, lhs) == (expected and (right, left))
+    assert str(at) == "<root>.seq[1].value.b.value" and at.parent.is_prefix_of(at) and not at.is_prefix_of(at.parent)
+    assert root.map_value(x) == root.map_value(x) != root.map_value(y) and len({at, rows[0][2]}) == 1

@@ -132,3 +132,11 @@ def test_interpreted_arithmetic_rounds_after_every_step():
     run(func, x, out)
     want = np.exp(x) * x + ml_dtypes.bfloat16(0.1)
     np.testing.assert_array_equal(out.astype("float32"), want.astype("float32"))
+
+
+def test_bytes_of_a_dtype():
+    assert [DataType(d).itemsize() for d in ("float32x4", "float8_e5m2x4", "bool")] == [16, 4, 1]
+    lanes = tir.Ramp(0, 1, 11 * tir.vscale()).lanes
+    assert lanes.b == lanes.factor == 11 and lanes.a is tir.vscale()
+    with pytest.raises(ValueError, match="int32xvscalex4 has is not known before a run"):
+        DataType("int32xvscalex4").itemsize()

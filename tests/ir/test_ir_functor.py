@@ -42,6 +42,8 @@ def test_ir_transform():
     assert "T.unroll(8)" in str(tir.stmt_functor.ir_transform(FUNC.body, unrolled, None))
     assert tir.stmt_functor.ir_transform(FUNC.body, lambda n: None, lambda n: None) is FUNC.body
     n = FUNC.params[1]
+    one, listed = tir.Evaluate(n), tir.stmt_functor.stmt_list
+    assert listed(tir.SeqStmt([one, one])) == [one, one] and listed(one) == [one]
     assert 'T.Cast("float32", 3)' in str(tir.stmt_functor.substitute(FUNC.body, {n: const(3)}))
 
 

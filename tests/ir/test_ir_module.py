@@ -4,6 +4,7 @@ import pytest
 from interp import run
 
 from ingot import ir, tir
+from ingot.ir.compare import assert_structural_equal
 from ingot.ir.expr import Var
 from ingot.ir.node import collect
 from ingot.ir.script.functions import from_source
@@ -51,13 +52,14 @@ def test_attributes_of_modules():
     assert more.without_attr("a").attrs == {"name": "two", "b": 2, "c": 3} and Two.without_attr("a") is Two
 
 
-def test_modules_do_not_change():
-    with pytest.raises(TypeError, match=r"mod = mod.with_function\('x', function\)"):
-        Two["x"] = Two["main"]
-    with pytest.raises(TypeError, match="a module is a value and does not change"):
-        Two.update_func(Two.get_global_var("main"), Two["main"])
-    with pytest.raises(TypeError, match="mod.with_functions"):
-        Two.update(Two)
+def test_a_clone_changes_alone():
+    mod, other = Two.clone(), Two["main"].with_attr("a", 1)
+    mod["x"] = other
+    mod.update_func(mod.get_global_var("main"), other)
+    assert list(mod.functions) == [*Two.functions, "x"] and mod["main"] is other and Two["main"] is not other
+    mod.update(Two)
+    mod.update({"y": other})
+    assert mod["main"] is Two["main"] and mod["x"] is mod["y"] is other and "x" not in Two and mod.attrs == Two.attrs
 
 
 def test_options_of_the_printer(capsys):
@@ -76,7 +78,7 @@ def test_options_of_the_printer(capsys):
 # ---------------------------------------------------------------- functions
 
 def test_attributes_of_functions():
-    func = Two["main"].with_attr("a", 1).with_attr({"b": 2, "a": 3})
+    func = Two["main"].without_attr("global_symbol").with_attr("a", 1).with_attr({"b": 2, "a": 3})
     assert func.attrs == {"a": 3, "b": 2} and func.without_attr("b").attrs == {"a": 3}
     assert Two["main"].without_attr("b") is Two["main"] and Two["main"].ret_type == "void"
     assert from_source("@T.prim_func\ndef main(x: T.float32):\n    T.evaluate(T.ret(x))").ret_type == "float32"
@@ -138,3 +140,25 @@ def test_specialize_wants_one_value_of_a_dimension():
     a, b, _ = copy.params
     with pytest.raises(ValueError, match="the shape of buffer B says 3 where 4 is given"):
         copy.specialize({a: tir.decl_buffer((3, 5), "float32"), b: tir.decl_buffer((4, 20), "float32")})
+
+
+def test_private_functions_have_no_symbol():
+    mod = from_source("""
+@I.ir_module
+class M:
+    @R.function(private=True)
+    def inner(x: R.Tensor((2,), "float32")):
+        return x
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+        y = M.inner(x)
+        return y
+""")
+    assert mod["inner"].attrs == {} and mod["main"].attrs == {"global_symbol": "main"}
+    assert mod.script().count("(private=True)") == 1 and "global_symbol" not in mod.script()
+    assert_structural_equal(from_source(mod.script()), mod)
+    public = mod.with_function("inner", mod["inner"].with_attr("global_symbol", "other"))
+    with pytest.raises(ValueError, match="global_symbol|attrs"):
+        assert_structural_equal(mod, public)
+    assert 'R.func_attr({"global_symbol": "other"})' in public.script()
+    assert_structural_equal(from_source(public.script()), public)

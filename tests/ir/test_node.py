@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingot import ir
 from ingot.ir import tir
 from ingot.ir.expr import (Add, Cast, FloatImm, FloorDiv, FloorMod, IntImm, Let, Max, Min, Mul, Select, Sub, Var, const,
                            free_vars, substitute)
@@ -15,6 +16,7 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import (REGISTRY, Mutator, PureMutator, Visitor, collect, load_json, post_order, save_json,
                            structural_equal, structural_hash)
 from ingot.ir.relax.expr import Constant, RelaxVar, TensorStructInfo, VarBinding
+from ingot.runtime.ndarray import array
 
 I, J = Var("i"), Var("j")
 
@@ -93,6 +95,8 @@ def test_arrays_compare_by_content_and_dtype():
 
 def test_ignored_fields_do_not_matter():
     assert structural_equal(Constant(np.ones(2), "w"), Constant(np.ones(2), "other"))
+    half = Constant(np.float16(0.5))
+    assert structural_equal(load_json(save_json(half)), half) and half.struct_info.shape == ()
 
 
 # ---------------------------------------------------------------- random expressions
@@ -266,3 +270,14 @@ def test_a_leaf_without_a_method_stays_and_one_with_a_method_is_visited():
         assert Plain().visit((x, Add(x, one)))[1].b is one
         assert Twice().visit(Add(x, one)).b.value == 2
         assert Twice().visit((one,))[0].value == 2
+
+
+def test_tensors_in_attributes_are_the_same_by_their_elements():
+    def module(values, dtype="float32"):
+        return IRModule(attrs={"data": array(np.array(values, dtype))})
+    one = module([1, float("nan")])
+    assert structural_equal(one, module([1, float("nan")]))
+    assert structural_hash(one) == structural_hash(module([1, float("nan")]))
+    for other in (module([2, float("nan")]), module([1, float("nan")], "float64"), module([[1, float("nan")]])):
+        assert not structural_equal(one, other) and structural_hash(one) != structural_hash(other)
+    assert ir.base.structural_equal is structural_equal

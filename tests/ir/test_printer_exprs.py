@@ -179,7 +179,7 @@ def test_immediates(e, text):
     (tir.select(I < 1, X, 1.0), "T.Select(i < 1, x, T.float32(1.0))"), (X / 2.0, "x / T.float32(2.0)"),
     (tir.call_extern("float32", "f", X, 1), 'T.call_extern("float32", "f", x, 1)'),
     (tir.Call("int32", "tir.exp", (X,)), 'T.call_intrin("int32", "tir.exp", x)'),
-    (tir.Call("float32x8", "tir.vectorlow", (X,)), 'T.call_intrin("float32x8", "tir.vectorlow", x)'),
+    (tir.Call("float32x8", "tir.vectorlow", (X,)), 'T.vectorlow("float32x8", x)'),
     (Ramp(I * 4, const(1), 4), "T.Ramp(i * 4, 1, 4)"), (const(0.0, "float32x4"), "T.Broadcast(T.float32(0.0), 4)"),
     (Let(J, I + 1, J * J), "T.Let(j * j, where={j: i + 1})"),
     (Cast("int64", I) + Var("n", "int64"), 'T.Cast("int64", i) + n')])

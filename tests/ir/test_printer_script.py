@@ -47,7 +47,6 @@ def test_a_function_with_a_reduction():
     assert str(matmul()) == TIR_HEADER + golden("""
         @T.prim_func
         def matmul(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-            T.func_attr({"global_symbol": "matmul"})
             for i, j, k in T.grid(8, 8, 8):
                 with T.block("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -73,7 +72,7 @@ def test_a_scheduled_symbolic_function():
     inner = tir.for_(j, 4, realize, "vectorized", annotations={"pragma": "x"})
     func = tir.prim_func([x, y], tir.for_(i, n, inner, "parallel"))
     assert str(func) == TIR_HEADER + golden("""
-        @T.prim_func
+        @T.prim_func(private=True)
         def main(var_X: T.handle, var_Y: T.handle):
             n = T.int64()
             X = T.match_buffer(var_X, (n, 8), "float32")
@@ -145,7 +144,7 @@ def test_a_module_with_a_graph_function():
     mod = IRModule({"main": graph_function(), "fused": matmul()}, {"name": "net"})
     lines = str(mod).split("\n")
     fused = ["    " + text for text in str(matmul()).split("\n")[2:]]
-    fused[1] = fused[1].replace("matmul", "fused")
+    fused[1:2] = [fused[1].replace("matmul", "fused"), '        T.func_attr({"global_symbol": "matmul"})']
     start = lines.index("    @T.prim_func")
     assert lines[start:start + len(fused)] == fused
     assert "\n".join(lines[:start]) == golden("""
@@ -155,18 +154,23 @@ def test_a_module_with_a_graph_function():
         class Module:
             I.module_attrs({"name": "net"})
 
-            @R.function
-            def main(x: R.Tensor(("batch", 3), dtype="float32")) -> R.Tuple(R.Tensor(("batch", 4), dtype="float32"), R.Tuple(R.Tensor(("batch", 4), dtype="float32"), R.Tensor(("batch * 2",), dtype="int64"))):
+            @R.function(private=True)
+            def main(x: R.Tensor(("batch", 3), dtype="float32")) -> R.Tuple(R.Tensor(("batch", 4), dtype="float32"), \
+R.Tuple(R.Tensor(("batch", 4), dtype="float32"), R.Tensor(("batch * 2",), dtype="int64"))):
                 R.func_attr({"num_input": 1})
                 batch = T.int64()
                 with R.dataflow():
-                    lv: R.Tensor((batch, 4), dtype="float32") = R.matmul(x, metadata["relax.expr.Constant"][0], out_dtype=None, axes=[0, 1])
+                    lv: R.Tensor((batch, 4), dtype="float32") = R.matmul(x, metadata["relax.expr.Constant"][0], \
+out_dtype=None, axes=[0, 1])
                     lv_1: R.Tensor((batch, 4), dtype="float32") = R.add(lv, R.const(1.5, "float32"))
-                    gv: R.Tuple(R.Tensor((batch, 4), dtype="float32"), R.Tensor((batch * 2,), dtype="int64")) = R.call_tir(cls.fused, (lv_1, metadata["relax.expr.Constant"][0]), out_sinfo=[R.Tensor((batch, 4), dtype="float32"), R.Tensor((batch * 2,), dtype="int64")], tir_vars=R.shape([batch]))
+                    gv: R.Tuple(R.Tensor((batch, 4), dtype="float32"), R.Tensor((batch * 2,), dtype="int64")) = \
+R.call_tir(cls.fused, (lv_1, metadata["relax.expr.Constant"][0]), \
+out_sinfo=[R.Tensor((batch, 4), dtype="float32"), R.Tensor((batch * 2,), dtype="int64")], \
+tir_vars=R.shape([batch]))
                     first: R.Tensor((batch, 4), dtype="float32") = gv[0]
                     R.output(gv, first)
                 return (first, gv)
-        """) + "\n"  # noqa: E501
+        """) + "\n"
     assert lines[-1] == "#   [0] float32 (3, 4) fc.weight"
     ast.parse(str(mod))
 

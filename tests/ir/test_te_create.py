@@ -38,6 +38,18 @@ def test_values_may_be_returned_in_any_order():
     np.testing.assert_allclose(second, data.sum(1), rtol=1e-6)
 
 
+def test_a_sum_of_no_terms_is_what_it_starts_with():
+    x = te.placeholder((3, 0), name="x")
+    k = te.reduce_axis((0, 0), "k")
+    most = te.compute((3,), lambda i: te.max(x[i, k.var], axis=k), name="most")
+    given = te.compute((3,), lambda i: te.sum(x[i, k.var], axis=k, init=most[i]), name="given")
+    both = te.comm_reducer(lambda a, b: (a[0] + b[0], a[1] * b[1]), lambda t, u: (const(0, t), const(1, u)), "both")
+    total, product = te.compute((3,), lambda i: both((x[i, k.var], x[i, k.var]), k), name="two")
+    outputs = [np.full(3, 7, "float32") for _ in range(4)]
+    run(te.create_prim_func([x, most, given, total, product]), np.zeros((3, 0), "float32"), *outputs)
+    assert [set(o) for o in outputs] == [{-np.inf}, {-np.inf}, {0}, {1}]
+
+
 def test_a_missing_value_is_refused():
     x = te.placeholder((4, 7), name="x")
     k = te.reduce_axis((0, 7), "k")
@@ -73,11 +85,13 @@ def test_an_unlisted_placeholder_is_refused():
         te.create_prim_func([te.compute((4,), lambda i: x[i], name="y")])
 
 
-def test_regions_that_depend_on_data_are_whole():
+def test_regions_that_depend_on_data_are_places():
+    """The block reads the row that another tensor names."""
     func = CASES["gather_rows"]()
     take = next(b for b in collect(func.body, Block) if b.name_hint == "take")
     read = next(r for r in take.reads if r.buffer.name == "x")
-    assert (str(read.region[0].min), str(read.region[0].extent), str(read.region[1].extent)) == ("0", "5", "1")
+    assert (str(read.region[0].min), str(read.region[0].extent), str(read.region[1].extent)) == (
+        "rows[v_i]", "T.int64(1)", "1")
 
 
 def test_regions_look_through_lets():
@@ -85,3 +99,13 @@ def test_regions_look_through_lets():
     body = tir.LetStmt(v, i * 2, tir.BufferStore(y, x[v + 1], (v,)))
     reads, writes = tir.region.access_regions(body)
     assert str(reads[0].region[0].min) == "i * 2 + 1" and str(writes[0].region[0].min) == "i * 2"
+
+
+def test_quotients_stay_where_the_inverse_is_too_large():
+    """1 / 1e-5 is no float16; 1 / 4 is."""
+    x = te.placeholder((2,), "float16", "x")
+    for number, value in ((1e-5, 2), (4, 0.5)):
+        func = te.create_prim_func([x, te.compute((2,), lambda i, n=number: x[i] / const(n, "float16"), name="y")])
+        result = np.zeros(2, "float16")
+        run(func, np.full(2, value * number, "float16"), result)
+        np.testing.assert_allclose(result, value, rtol=1e-2)

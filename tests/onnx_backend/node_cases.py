@@ -1,9 +1,10 @@
 """The onnx package's own backend tests: its node tests, collected in process, and the models that it stores, but those
-that it would download; cast to C, run, and compared with what they expect."""
+that it would download; cast to C, or of operators' definitions as graphs, run, and compared with what they expect."""
 import contextlib
 import io
 import re
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,11 +15,15 @@ import onnx
 from onnx import SequenceProto, TensorProto
 from onnx.backend.test.loader import load_model_tests
 from onnx.numpy_helper import to_array, to_list
+from value_target import is_fourth, small_target
 
 import ingot
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import ToolchainError
 from ingot.codegen.toolchains import TOOLCHAINS, toolchain
+from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.ir.relax.evaluate import evaluate
+from ingot.ir.relax.verifier import verify
 
 PASSES, WRONG = "passes", "wrong"
 # Cases whose expected numbers are the rounding errors of a transform in float32, of which the exact result is 0.
@@ -30,7 +35,8 @@ def node_cases():
     """{name: onnx's TestCase}. Their data is made while they are collected; what that prints and warns is not ours."""
     from onnx.backend.test.case.node import collect_testcases
     state = np.random.get_state()
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    with (contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()),
+          warnings.catch_warnings()):
         warnings.simplefilter("ignore")
         found = {case.name: case for case in collect_testcases(None)}
     np.random.set_state(state)
@@ -55,7 +61,8 @@ def _loaded(case):
     weights = {t.name for t in graph.initializer}
     interface = ("input", [i for i in graph.input if i.name not in weights]), ("output", graph.output)
     return replace(case, model=model, data_sets=[
-        tuple([_value(info.type, place / f"{kind}_{k}.pb") for k, info in enumerate(infos)] for kind, infos in interface)
+        tuple([_value(info.type, place / f"{kind}_{k}.pb") for k, info in enumerate(infos)]
+              for kind, infos in interface)
         for place in sorted(folder.glob("test_data_set_*"))])
 
 
@@ -85,12 +92,41 @@ def quick_target():
     return replace(host, name="quick")
 
 
+def target_of(name):
+    """This machine's target for every fourth case, plain C, which is built sooner, for the others."""
+    return quick_target() if is_fourth(name) else small_target()
+
+
+def is_composed(case):
+    """Whether a case is an operator's definition by other operators, which have cases of their own. Every fourth is
+    compiled as they are, and those whose numbers of 16 bits kernels round less often; of the others the graph that the
+    importer makes is evaluated."""
+    arrays = all(isinstance(a, np.ndarray) and (a.dtype.kind, a.itemsize) not in (("f", 2), ("V", 2))
+                 for inputs, _ in case.data_sets for a in inputs)
+    return "_expanded" in case.name and arrays and not is_fourth(case.name)
+
+
+def network_of(case, target=None):
+    """What a case's inputs are given to, as a context; target: that it is compiled for."""
+    if target is None and is_composed(case):
+        with contextlib.suppress(OnnxImportError):
+            module = verify(from_onnx(case.model))
+            return nullcontext(lambda *inputs: evaluate(module, inputs))
+    return ingot.compile(case.model, target=target or target_of(case.name), opt_level=1, threads="none",
+                         weights="array", name="node_test")
+
+
 def status(case, target=None):
-    """PASSES, WRONG followed by what differs, or why the case is refused: one line, without the names of the case."""
+    """PASSES, WRONG followed by what differs, or why the case is refused: one line, without the names of the case.
+    What is wrong by tcc, whose own mistakes are none of ours, is what it is by cc."""
+    found = _status(case, target)
+    by_tcc = target is None and not is_composed(case) and target_of(case.name).name == "small"
+    return _status(case, Target.get("c")) if by_tcc and found.startswith(WRONG) else found
+
+
+def _status(case, target):
     try:
-        library = ingot.compile(case.model, target=target or quick_target(), opt_level=1, threads="none",
-                                weights="array", name="node_test")
-        with library:
+        with network_of(case, target) as library:
             for number, (inputs, outputs) in enumerate(case.data_sets):
                 found = library(*inputs)
                 found = list(found) if isinstance(found, tuple) else [found]

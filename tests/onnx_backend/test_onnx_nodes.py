@@ -1,5 +1,5 @@
-"""onnx's node tests and stored models against a ledger: which pass, and why the others are refused. No result may be wrong, and none that
-passed may be refused again.
+"""onnx's node tests and stored models against a ledger: which pass, and why the others are refused. No result may be
+wrong, and none that passed may be refused again.
 
     INGOT_UPDATE_LEDGER=1 python -m pytest tests/onnx_backend
 
@@ -7,13 +7,18 @@ writes the ledger anew, which is made for one version of onnx. With another vers
 import copy
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import ledger as ledgers
+import node_cases as cases_of_nodes
 from node_cases import PASSES, WRONG, all_cases, difference, node_cases, reason, status
+from value_target import is_fourth
+
+from ingot.codegen.target import Target
 
 pytestmark = pytest.mark.optimization("-O0")
 LEDGER = Path(__file__).with_name("ledger.json")
@@ -105,6 +110,15 @@ def test_a_wrong_network_is_seen():
     assert status(case) == PASSES
     case.data_sets = [(inputs, [outputs[0] + np.float32(1)]) for inputs, outputs in case.data_sets]
     assert status(case).startswith(WRONG)
+
+
+@pytest.mark.parametrize("name, found", [("small", PASSES), ("host", WRONG)])
+def test_plain_c_is_asked_about_what_tcc_makes_wrong_alone(monkeypatch, name, found):
+    """Not about this machine's target, which stands for it where there is no tcc."""
+    case = next(c for c in node_cases().values() if "_expanded" not in c.name and not is_fourth(c.name))
+    monkeypatch.setattr(cases_of_nodes, "small_target", lambda: replace(Target.get("c"), name=name))
+    monkeypatch.setattr(cases_of_nodes, "_status", lambda case, target: WRONG if target is None else PASSES)
+    assert status(case) == found
 
 
 def test_reasons_name_no_nodes():

@@ -124,7 +124,8 @@ REFUSALS = {
     "BatchNormalization": (7, "float[1,2,3] a, float[2] b", "", "y = BatchNormalization<spatial=0>(a, b, b, b, b)",
                            "spatial"),
     "If": (20, "float[2,3] x, bool c", "", "y = If(c) <then_branch = t () => (float[2,3] u) { u = Identity(x) }, "
-           "else_branch = e () => (float v) { v = ReduceSum<keepdims=0>(x) }>", "one dtype and one number of dimensions"),
+           "else_branch = e () => (float v) { v = ReduceSum<keepdims=0>(x) }>",
+           "one dtype and one number of dimensions"),
     "Loop": (20, "float[2] x, int64 n", "", "y = Loop(n, , x) <body = b (int64 i, bool g, float[m] v) => (bool h, "
              "float[m] w) { h = Identity(g) w = Concat<axis=0>(v, v) }>", "tensors of one shape"),
     "Scan": (8, "float[1,2] s, float[1,3,2] x, int64[1] l", "", "y = Scan(l, s, x) <num_scan_inputs=1, "

@@ -53,8 +53,8 @@ def test_generated_c_is_as_committed(name):
     known = json.loads(HASHES.read_text()).get(name, {})
     changed = [target for target in TARGETS if known.get(target) != found[target]]
     assert not changed, f"""the C of {name} changed for {', '.join(changed)}. To see how, write it here and on main:
-    python -c "import sys; sys.path.insert(0, 'tests'); import onnx, networks; \\
-onnx.save(networks.load('{name}'), '{name}.onnx')"
+    python -c "import sys; sys.path[:0] = ['tests', 'tests/replay']; import onnx, test_replay; \\
+onnx.save(test_replay.NETWORKS['{name}'](), '{name}.onnx')"
     python -m ingot compile {name}.onnx --target {changed[0]} -o after       (-o before, with main checked out)
     git diff --no-index before after
 Where the change is meant: {HOW}"""

@@ -95,8 +95,12 @@ def test_dlpack_both_ways():
         assert isinstance(b, NDArray) and b.__array__().ctypes.data == source.ctypes.data
     again = tvm.nd.from_dlpack(a.to_dlpack())
     np.testing.assert_array_equal(again.numpy(), a.numpy())
-    with pytest.raises(BufferError, match="a bfloat16 NDArray cannot be passed by DLPack"):
-        tvm.nd.array(X.astype(ml_dtypes.bfloat16)).__dlpack__()
+    half = tvm.nd.array(X.astype(ml_dtypes.bfloat16))  # which numpy does not pass on
+    taken = tvm.nd.from_dlpack(half)
+    taken[:] = 2
+    assert taken.dtype == "bfloat16" and (half.numpy() == 2).all()
+    with pytest.raises(BufferError, match="a float8_e4m3fn NDArray cannot be passed by DLPack"):
+        tvm.nd.array(X.astype(ml_dtypes.float8_e4m3fn)).__dlpack__()
     shared = tvm.nd.numpyasarray(source)
     shared[:] = 1
     assert (source == 1).all()
@@ -136,3 +140,12 @@ def test_devices():
     with pytest.raises(ValueError, match=r"unknown device type 99; known: 1 \(cpu\)"):
         tvm.device(99)
     assert tvm.runtime.enabled("llvm") and tvm.runtime.enabled("cuda") and not tvm.runtime.enabled("riscv")
+
+
+def test_views_lie_inside_the_memory():
+    a = tvm.nd.array(X)
+    part = a._create_view([2], "int32", relative_byte_offset=8)._create_view([1, 1], "float32", 4)
+    assert part.numpy().tolist() == [[3]] and np.shares_memory(np.asarray(part), np.asarray(a))
+    for shape, offset in (([7], 0), ([1], -4), ([3, 2], 4), ([-1], 0)):
+        with pytest.raises(ValueError, match=f"would occupy bytes {offset} <= i_byte .* only contains 24 bytes"):
+            a._create_view(shape, relative_byte_offset=offset)

@@ -6,6 +6,7 @@ import pytest
 
 import ingot
 from ingot import relax
+from ingot.ir.transform.packed_calls import lower_packed_calls
 from ingot.runtime import registry
 from ingot.script import ir as I
 from ingot.script import relax as R
@@ -202,5 +203,8 @@ class M:
         y = {call}
         return y
 """
+    mod = ingot.script.from_source(source)
     with pytest.raises(ValueError, match=message):
-        ingot.compile(ingot.script.from_source(source))
+        lower_packed_calls(mod)
+    with pytest.raises(ValueError, match="main is no network of C"):
+        ingot.compile(mod).export("nowhere")

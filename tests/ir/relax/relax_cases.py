@@ -61,6 +61,7 @@ _OWN = {
     "matmul_quantized": ([(5, 8), ("int4", (6, 8)), (6, 2)], {}),
     "nn.dense": ([_X, (4, 7)], {}),
     "lookup": ([("int8", (2, 3)), ("uint8", (256,))], {}),
+    "qnn.words": ([("int8", (2, 6, 5))], {"panel": 4}),
     "qnn.requantize": ([("int32", (2, 3)), ("int32", (3,)), ("int32", ())], {}),
     "qnn.matmul": ([("uint8", (4, 5)), ("int8", (5, 6)), ("uint8", (4, 1)), ("int8", (6,))], {}),
     "qnn.conv2d": ([("uint8", _IMAGE), ("int8", (4, 6, 3, 2)), ("uint8", ()), ("int8", (4, 1, 1, 1))],

@@ -96,21 +96,21 @@ def test_rows_of_other_numbers_of_terms(row, depth):
 def test_numbers_that_are_hard(row, kind):
     """Numbers of both signs and of one, of very different sizes, in one row and in several."""
     rng = np.random.default_rng(0)
-    a, w = rng.standard_normal((8, 512)), rng.standard_normal((512, 64))
+    a, w = rng.standard_normal((8, 256)), rng.standard_normal((256, 32))
     if kind == "mean":
         a += 1000
     if kind == "signs":
         a, w = np.sign(a), np.abs(w)
     if kind == "outliers":
-        a[:, rng.integers(0, 512, 4)] *= 1000
-        w *= 10.0 ** rng.integers(-3, 3, 64)
+        a[:, rng.integers(0, 256, 4)] *= 1000
+        w *= 10.0 ** rng.integers(-3, 3, 32)
     if kind == "rows":
         a *= 10.0 ** np.arange(-3, 5)[:, None]
     a, w = a.astype(np.float32), w.astype(np.float32)
     operands = packed(row, w)
-    call = call_of("matmul", [x.shape for x in (a, *operands)], by(row, 64),
+    call = call_of("matmul", [x.shape for x in (a, *operands)], by(row, 32),
                    [x.dtype.name for x in (a, *operands)])
-    result = np.empty((8, 64), np.float32)
+    result = np.empty((8, 32), np.float32)
     run(lower(call), a, *operands, result)
     assert within(row, result, a, w)
 

@@ -19,6 +19,12 @@ MIXES = pytest.mark.parametrize("left, right", DOTS.values(), ids=DOTS)
 TARGETS = ["c", "x86-64-v4-vbmi", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4"]
 
 
+def in_turn(mixes, rows):
+    """Each row with two of the mixes of signs, which take turns: all of them meet some row."""
+    mixes = list(mixes)
+    return [(*mixes[(n + k) % len(mixes)], *row) for n, row in enumerate(rows) for k in (0, len(mixes) // 2)]
+
+
 def integers(shape, dtype, seed=0):
     """Any numbers of the dtype, many of them the least and the greatest."""
     rng, info = np.random.default_rng(seed), np.iinfo(dtype)
@@ -48,6 +54,40 @@ def test_words_stand_for_the_columns(dtype, depth, columns, panel):
     assert not found[depth:].any() and not found[:, columns:].any()
 
 
+@pytest.mark.parametrize("depth", [16, 7])
+def test_products_of_rows_of_16_bits(depth):
+    row = ARITHMETICS["dot_s16s8"]
+    x, w = integers((3, depth), "int16"), integers((depth, 13), "int8", 1)
+    words, = row.pack(w, 8)
+    np.testing.assert_array_equal(row.unpack([words], depth)[:depth, :13], w)
+    x = np.pad(x, ((0, 0), (0, -depth % 4)))
+    _, result = check("matmul", [x, words], 0, arithmetic=row.name, b_layout="operands", n_size=13)
+    np.testing.assert_array_equal(result, x[:, :depth].astype(np.int32) @ w.astype(np.int32))
+
+
+@pytest.mark.parametrize("depth", [1, 6, 9])
+def test_products_of_pairs_of_16_bits(depth):
+    """Two terms a word; sums wrap around, of the two least numbers too."""
+    row = ARITHMETICS["dot_s16s16"]
+    x, w = integers((3, depth), "int16"), integers((depth, 13), "int16", 1)
+    x[0], w[:, 0] = -2 ** 15, -2 ** 15
+    words, = row.pack(w, 8)
+    np.testing.assert_array_equal(row.unpack([words], depth)[:depth, :13], w)
+    filled = np.pad(x, ((0, 0), (0, -depth % 2)))
+    _, result = check("matmul", [filled, words], 0, arithmetic=row.name, b_layout="operands", n_size=13)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
+
+
+@MIXES
+def test_pairs_of_words_stand_for_the_columns(left, right):
+    """Side by side, as products of matrices read them."""
+    x, w, name = integers((2, 3, 16), left), integers((16, 13), right, 1), name_of(left, right)
+    words = words_of(w, 8, pairs=True)
+    assert words.shape == (2, 2, 16) and (words[0, 1, 4:6] == words_of(w, 8)[0, 2:4, 2]).all()
+    _, result = check("matmul", [x, words], 0, arithmetic=name, b_layout="operands", n_size=13)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
+
+
 @MIXES
 @pytest.mark.parametrize("rows, depth, columns", [((3,), 8, 5), ((2, 3), 12, 16), ((1,), 4, 1)])
 def test_the_operator_is_exact(left, right, rows, depth, columns):
@@ -57,7 +97,30 @@ def test_the_operator_is_exact(left, right, rows, depth, columns):
     np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
 
 
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("left, right, depth, columns, panel", [
+    ("uint8", "int8", 8, 16, 8), ("int8", "uint8", 12, 13, 4), ("int8", "int8", 4, 12, 8)])
+def test_matrices_that_a_run_makes(left, right, depth, columns, panel, across):
+    """As words, each of a batch by rows of another one."""
+    x, w = integers((2, 1, 3, depth), left), integers((3, depth, columns), right, 1)
+    given = np.ascontiguousarray(w.swapaxes(1, 2)) if across else w
+    _, words = check("qnn.words", [given], 0, panel=panel, across=across)
+    _, result = check("matmul", [x, words], 0, arithmetic=name_of(left, right), b_layout="operands", n_size=columns)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
+
+
+def test_rows_of_zeros_meet_what_fills_up_the_last_word():
+    x, w = integers((2, 1, 3, 7), "uint8"), integers((2, 7, 5), "int8", 1)
+    _, words = check("qnn.words", [w], 0, panel=4)
+    _, result = check("matmul", [np.pad(x, ((0, 0),) * 3 + ((0, 1),)), words], 0, arithmetic="dot_u8s8",
+                      b_layout="operands", n_size=5)
+    np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
+
+
 def test_what_is_refused():
+    for shape, attrs in (((3, 6), {"panel": 0}), ((6, 3), {"panel": 4, "across": True})):
+        with pytest.raises(InferError, match="takes panels of at least 1 column"):
+            call_of("qnn.words", [shape], attrs, "int8")
     with pytest.raises(InferError, match="must be uint8, not int8"):
         call_of("matmul", [(3, 8), (1, 2, 8)], {"arithmetic": "dot_u8s8", "b_layout": "operands", "n_size": 8},
                 ["int8", "int32"])

@@ -3,7 +3,7 @@ columns, for every mix of signs; compiled, with what requantizes them, for every
 import numpy as np
 import pytest
 from ops_nn_check import call_of, check, evaluate
-from test_dot_products import MIXES, TARGETS, integers, product_of
+from test_dot_products import DOTS, MIXES, TARGETS, in_turn, integers, product_of
 
 import ingot
 from ingot.codegen.toolchain import missing_tools
@@ -12,7 +12,8 @@ from ingot.ir.op import InferError
 from ingot.ir.relax import Constant
 from ingot.ir.relax.arithmetic.dot_product import name_of
 from ingot.ir.relax.evaluate import evaluate as evaluate_module
-from ingot.ir.relax.ops.conv_layouts import pack_weights, pack_words, unpack_words
+from ingot.ir.relax.ops.conv_layouts import (pack_weights, pack_words, pair_words, unpack_words,
+                                                unpair_words)
 from ingot.ir.relax.ops.layout import pack_channels, unpack_channels
 from ingot.ir.target import Target
 
@@ -37,9 +38,8 @@ def test_words_stand_for_the_weights(dtype, inner):
     np.testing.assert_array_equal(unpack_words(pack_words(w, 8, 1, inner), dtype), expected)
 
 
-@MIXES
-@pytest.mark.parametrize("inner", [4, 8])
-@pytest.mark.parametrize("attrs", [{}, {"strides": (2, 1), "dilation": (1, 2)}], ids=str)
+@pytest.mark.parametrize("left, right, inner, attrs", in_turn(
+    DOTS.values(), [(4, {}), (8, {"strides": (2, 1), "dilation": (1, 2)})]), ids=str)
 def test_words_of_channels(left, right, inner, attrs):
     x, w = integers((1, 16, 5, 7), left), integers((11, 16, 3, 3), right, 1)
     packed = {"data_layout": "NCHW8c", "kernel_layout": f"OIHW{inner}i8o4i", "out_channels": 11,
@@ -49,8 +49,60 @@ def test_words_of_channels(left, right, inner, attrs):
     np.testing.assert_array_equal(unpack_channels(result, 11), expected)
 
 
+@pytest.mark.parametrize("attrs", [{}, {"strides": (2, 1), "dilation": (1, 2)}], ids=str)
+def test_words_of_channels_of_16_bits(attrs):
+    x, w = integers((1, 16, 5, 7), "int16"), integers((11, 16, 3, 3), "int16", 1)
+    packed = {"data_layout": "NCHW8c", "kernel_layout": "OIHW4i8o2i", "out_channels": 11, "arithmetic": "dot_s16s16"}
+    _, result = check("nn.conv2d", [pack_channels(x, 8), pack_words(w, 8, 1, 4)], 0, **packed, **attrs)
+    expected = evaluate("nn.conv2d", [x, w], out_dtype="int32", **attrs)
+    np.testing.assert_array_equal(unpack_channels(result, 11), expected)
+
+
+def of_16_bits(op, x):
+    """Layers of 16 bits of all forms, whose sums int32 holds, or parts of weights are cut for; the results of all."""
+    def layer(shape, dtype, sums, x=x, **attrs):
+        zeros = (Constant(np.array(z, t)) for z, t in ((9, "int16"), (0, "int8")))
+        w = Constant(integers(shape, dtype, sum(shape)), "w")
+        return op("qnn.matmul" if len(shape) == 2 else "qnn.conv2d", x, w, *zeros, out_dtype=sums, **attrs)
+
+    results = []
+    for dtype, sums in (("int8", "int32"), ("int16", "int64")):
+        first = layer((19, 3, 3, 3), dtype, sums, padding=(1, 1, 1, 1))
+        small = op("astype", op("right_shift", first, Constant(np.array(9, sums))), dtype="int16")
+        deep = layer((11, 19, 3, 3), dtype, sums, small)
+        apart = layer((19, 1, 3, 3), dtype, sums, small, groups=19, padding=(1, 1, 1, 1))
+        plain = layer((3, 1, 1, 5), dtype, sums, op("reshape", op("astype", x, dtype="int16"), [1, 1, 1, 147]))
+        product = layer((49, 21), dtype, sums, op("reshape", x, [3, 49]))
+        results += [first, deep, apart, plain, product]
+    return results
+
+
+def test_layers_of_16_bits():
+    mod, x = product_of(of_16_bits, ((1, 3, 7, 7), "int16")), integers((1, 3, 7, 7), "int16")
+    expected = evaluate_module(mod, [x])
+    with ingot.compile(mod, target="host", threads="none") as library:
+        for found, wanted in zip(library(x), expected):
+            np.testing.assert_array_equal(found, wanted)
+    for target, called in (("x86-64-v3", "i32x8_dot_s16s16("), ("aarch64-linux-gnu", "i32x4_dot_s16s16(")):
+        assert called in ingot.inspect_stage(mod, "c", target=target, threads="none")
+
+
 @MIXES
-@pytest.mark.parametrize("kernel, strides", [((3, 3), (2, 2)), ((1, 5), (1, 1)), ((7, 7), (2, 2)), ((2, 4), (1, 3))])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_words_of_channels_in_pairs(left, right, groups):
+    """Those of two blocks side by side, as products of matrices read them."""
+    x, w = integers((1, 16, 5, 7), left), integers((8, 16 // groups, 3, 3), right, 1)
+    words = pack_words(w, 4, groups, 4)
+    np.testing.assert_array_equal(unpair_words(pair_words(words)), words)
+    packed = {"data_layout": "NCHW4c", "kernel_layout": "OIHW4i4o4i2i", "out_channels": 8, "groups": groups,
+              "arithmetic": name_of(left, right)}
+    _, result = check("nn.conv2d", [pack_channels(x, 4), pair_words(words)], 0, **packed)
+    expected = evaluate("nn.conv2d", [x, w], out_dtype="int32", groups=groups)
+    np.testing.assert_array_equal(unpack_channels(result, 8), expected)
+
+
+@pytest.mark.parametrize("left, right, kernel, strides", in_turn(
+    DOTS.values(), [((3, 3), (2, 2)), ((1, 5), (1, 1)), ((7, 7), (2, 2)), ((2, 4), (1, 3))]))
 def test_words_of_columns(left, right, kernel, strides):
     """The input has more columns, of any numbers, where the last word does."""
     x, w = integers((1, 3, 9, 12), left), integers((6, 3, *kernel), right, 1)
@@ -106,16 +158,16 @@ def network(name, left, right):
     return product_of(build, (shape, left))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("left, right", [("uint8", "int8"), ("int8", "int8")])
-def test_compiled_networks(target, name, left, right):
+@pytest.mark.parametrize("target, name, left", [
+    (target, name, ("uint8", "int8")[(n + k) % 2]) for n, target in enumerate(TARGETS)
+    for k, name in enumerate(NETWORKS)])
+def test_compiled_networks(target, name, left):
     cpu = Target.get(target)
     if not is_supported_here(cpu):
         pytest.skip(f"this machine does not run {target}")
     if reason := missing_tools(cpu):
         pytest.skip(reason)
-    mod = network(name, left, right)
+    mod = network(name, left, "int8")
     x = integers(NETWORKS[name][0], left, 5)
     expected = evaluate_module(mod, [x])
     assert len(np.unique(expected)) > 20

@@ -50,7 +50,7 @@ def test_attention(shapes, attrs):
 
 
 @pytest.mark.parametrize("by_head", [False, True])
-@pytest.mark.parametrize("queries, keys", [(1, 9), (2, 300), (7, 5), (3, 530)])
+@pytest.mark.parametrize("queries, keys", [(1, 9), (2, 300), (7, 5)])
 def test_attention_of_heads_that_share_keys(queries, keys, by_head):
     """Operands by head, or by columns, of a few queries and of more; three heads for each head of keys."""
     attrs = {"heads": 6, "kv_heads": 2, "head_size": 4, "scale": 0.5, "lanes": 4, "by_head": by_head}
@@ -80,7 +80,8 @@ def test_attention_of_any_length(queries, keys, lanes):
 def test_attention_by_tiles(queries, keys, groups, masked):
     """The form for tensor cores, on its loops as they are."""
     s, t = Var("s", "int64"), Var("t", "int64")
-    arrays = [floats(1, n, length, 16).astype("float16") for n, length in ((2, queries), (groups, keys), (groups, keys))]
+    arrays = [floats(1, n, length, 16).astype("float16")
+              for n, length in ((2, queries), (groups, keys), (groups, keys))]
     mask = [floats(queries, keys)] if masked else []
     attrs = {"heads": 2, "kv_heads": groups, "head_size": 16, "scale": 0.25, "by_head": True, "rows": 16,
              "arithmetic": "mma"}
@@ -129,7 +130,8 @@ def test_resize(mode, size):
     linear, = check("image.resize2d", POOLED, attrs=attrs, symbolic=FIRST)
     if size == (7, 10):
         np.testing.assert_array_equal(linear, POOLED)
-    for rounding in ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
+    roundings = ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    for rounding in roundings if size in ((5, 3), (1, 13)) else roundings[:1]:
         check("image.resize2d", POOLED, attrs={**attrs, "method": "nearest_neighbor", "rounding_method": rounding})
     check("image.resize2d", POOLED.astype("float16"), attrs=attrs, tolerance=2e-3)
     cubic, = check("image.resize2d", POOLED, attrs={**attrs, "method": "cubic", "cubic_alpha": -0.5})

@@ -43,6 +43,14 @@ def test_clip_of_integers_keeps_the_dtype_and_drops_infinite_bounds():
     np.testing.assert_array_equal(result, x)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_clip_between_bounds_beyond_a_dtype(dtype):
+    """As exporters write none: infinities stay, as they do by infinite bounds."""
+    x = np.array([-np.inf, -60000, 0.5, 60000, np.inf], dtype)
+    result, = check("clip", x, attrs={"min": -3.5e38, "max": 3.5e38})
+    np.testing.assert_array_equal(result, x)
+
+
 def test_special_values():
     x = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0, 2.5, -2.5, 88.0], np.float32)
     assert check("isnan", x)[0].tolist() == [True] + [False] * 7

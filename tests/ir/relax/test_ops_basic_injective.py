@@ -31,6 +31,10 @@ def test_tile(repeats):
     check("tile", X, attrs={"repeats": repeats}, symbolic=FIRST)
 
 
+def test_tiles_of_nothing():
+    check("tile", np.zeros((2, 0, 3), "float32"), attrs={"repeats": (1, 2, 2)})
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_concat(axis):
     extents = [1, 3, 2]

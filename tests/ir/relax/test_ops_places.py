@@ -1,7 +1,7 @@
 """Operators whose places data decides: interpreted lowerings against the numpy references, and those against numpy."""
 import numpy as np
 import pytest
-from ops_basic_check import N, call_of, check, floats, interpret, ints
+from ops_basic_check import N, call_of, check, evaluate, floats, interpret, ints
 
 from ingot.ir.op import InferError
 
@@ -11,8 +11,8 @@ BATCH = {(0, 0): N}
 
 # ---------------------------------------------------------------- scatter and gather
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
+@pytest.mark.parametrize("axis, reduction", [
+    (0, "none"), (1, "none"), (-1, "none"), (0, "add"), (1, "mul"), (-1, "min"), (1, "max")])
 def test_scatter_elements(axis, reduction):
     indices = ints(2, 3, 4, low=-3, high=3, dtype="int64")
     attrs = {"axis": axis, "reduction": reduction}
@@ -28,8 +28,7 @@ def test_scatter_elements(axis, reduction):
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("depth, reduction", [(1, "none"), (2, "none"), (3, "none"), (2, "add"), (3, "max")])
 def test_scatter_nd(depth, reduction):
     indices = ints(6, depth, low=-3, high=3, dtype="int64")
     check("scatter_nd", X, indices, floats(6, *X.shape[depth:], seed=2), attrs={"reduction": reduction})
@@ -134,26 +133,25 @@ def test_resample():
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("corners", [True, False])
-def test_grid_sample(mode, padding, corners):
+def test_grid_sample(mode, padding):
+    corners = (len(mode) + len(padding)) % 2 == 0  # for each mode and each padding both
     attrs = {"mode": mode, "padding_mode": padding, "align_corners": corners}
     check("nn.grid_sample", floats(2, 2, 4, 5), floats(2, 3, 4, 2, low=-2.5, high=2.5), attrs=attrs, tolerance=1e-4)
 
 
 def test_grids_of_any_numbers_stay_inside():
     odd = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, 0, 1]).reshape(1, 2, 2, 2)
-    for mode in ("nearest", "linear", "cubic"):
-        for padding in ("zeros", "border", "reflection"):
-            call = call_of("nn.grid_sample", [floats(1, 1, 3, 3), odd], {"mode": mode, "padding_mode": padding})
-            interpret(call, [floats(1, 1, 3, 3), odd], [np.zeros((1, 1, 2, 2), np.float32)])
+    for mode, padding in (("nearest", "zeros"), ("linear", "border"), ("cubic", "zeros"), ("nearest", "reflection"),
+                          ("cubic", "reflection")):
+        call = call_of("nn.grid_sample", [floats(1, 1, 3, 3), odd], {"mode": mode, "padding_mode": padding})
+        interpret(call, [floats(1, 1, 3, 3), odd], [np.zeros((1, 1, 2, 2), np.float32)])
 
 
-@pytest.mark.parametrize("mode", ["avg", "max"])
-@pytest.mark.parametrize("half", [True, False])
-@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("mode, half, ratio", [
+    ("avg", True, 0), ("avg", False, 2), ("max", True, 2), ("max", False, 0)])
 def test_roi_align(mode, half, ratio):
     rois = np.float32([[0, 0, 5, 4], [1.3, -2, 3.1, 9], [4, 3, 4.5, 3.2], [9, 9, 12, 12]])
-    check("nn.roi_align", floats(2, 3, 6, 7), rois, np.int64([0, 1, 1, 0]), tolerance=1e-4,
+    check("nn.roi_align", floats(2, 2, 6, 7), rois, np.int64([0, 1, 1, 0]), tolerance=1e-4,
           attrs=dict(output_size=(2, 3), sampling_ratio=ratio, spatial_scale=0.8, mode=mode, half_pixel=half))
 
 
@@ -173,4 +171,4 @@ def test_deform_conv(groups, of_offsets):
     check("nn.deform_conv2d", x, w, offset, mask, attrs=attrs, tolerance=1e-4)
     plain, = check("nn.deform_conv2d", x, w, 0 * offset, 0 * mask + 1, attrs=attrs, tolerance=1e-4)
     conv = {k: v for k, v in attrs.items() if k != "offset_groups"}
-    np.testing.assert_allclose(plain, check("nn.conv2d", x, w, attrs=conv, tolerance=1e-4)[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(plain, evaluate("nn.conv2d", [x, w], conv)[0], rtol=1e-4, atol=1e-4)

@@ -4,13 +4,14 @@ import pytest
 
 import ingot
 from ingot.ir.module import IRModule
-from ingot.ir.node import structural_equal
+from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import (BlockBuilder, If, MatchCast, RelaxCall, RelaxVar, SeqExpr, TensorStructInfo,
                             VarBinding, const, op)
 from ingot.ir.relax.evaluate import EvaluationError, evaluate
 from ingot.ir.relax.expr import BindingBlock, DataflowBlock, Function
 from ingot.ir.relax.verifier import VerifyError, verify
 from ingot.ir.script.functions import from_source
+from ingot.ir.transform.lift_branches import lift_branches
 from ingot.ir.transform.resolve_casts import resolve_match_cast
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -32,8 +33,41 @@ def test_if_verifies_evaluates_and_reads_back():
     assert structural_equal(from_source(BRANCHES.script()), BRANCHES)
     np.testing.assert_allclose(evaluate(BRANCHES, [A, np.array(True)]), (np.exp(A) + A) * A, rtol=1e-6)
     np.testing.assert_allclose(evaluate(BRANCHES, [A, np.array(False)]), -A * A)
-    with pytest.raises(ValueError, match="y: an `if` cannot be compiled to C, .* choose with R.where"):
-        ingot.compile(BRANCHES)
+
+
+def test_if_becomes_c():
+    """Nested branches that use a tuple and give one; each of its fields is a parameter of the branch."""
+    mod = module("s = R.split(x, 2, axis=1)", "n = R.logical_not(c)", "if c:", "    if n:", "        t = R.exp(x)",
+                 "    else:", "        t = R.concat((s[0], s[1]), axis=1)", "    y = (R.add(t, x), s[0])", "else:",
+                 "    y = (x, s[1])", "return y")
+    lifted = verify(lift_branches(mod))
+    assert [b.value.op for b in lifted["main"].bindings if isinstance(b.value, RelaxCall)][-1] == "call_if"
+    assert not collect(lifted, If) and len(lifted.functions) == 5
+    with ingot.compile(mod) as library:
+        for c in (True, False):
+            for want, *others in zip(evaluate(mod, [A, np.array(c)]), evaluate(lifted, [A, np.array(c)]),
+                                     library(A, np.array(c))):
+                for other in others:
+                    np.testing.assert_array_equal(other, want)
+
+
+def test_what_c_cannot_hold_of_an_if_is_run_binding_by_binding():
+    mod = module("if c:", "    y = R.exp(x)", "else:", "    y = R.sum(x)", "return y")
+    executable = ingot.compile(mod)
+    np.testing.assert_allclose(executable["main"](A, np.array(False)).numpy(), A.sum())
+    with pytest.raises(ValueError, match="main is no network of C: .* has an `if` whose branches give different"):
+        executable.export("nowhere")
+    with pytest.raises(ValueError, match="y: the branches of an `if` that is C give tensors of the same known shapes"):
+        resolve_match_cast(mod)
+
+
+def test_an_if_of_a_number_is_run_binding_by_binding():
+    """What is no bool is no condition in C."""
+    mod = module("if c:", "    y = R.exp(x)", "else:", "    y = x", "return y",
+                 params='x: R.Tensor((3, 4), "float32"), c: R.Tensor((1,), "float32")')
+    main = ingot.compile(mod)["main"]
+    for c, want in ((0, A), (0.5, np.exp(A))):
+        np.testing.assert_allclose(main(A, np.array([c], "float32")).numpy(), want, rtol=1e-6)
 
 
 def test_branches_may_be_nested():

@@ -115,3 +115,38 @@ def test_a_binding_replaced_by_a_variable_goes():
     assert calls(new) == ["relax.matmul", "relax.exp", "relax.add"]
     assert len(new.bindings) == len(Net["main"].bindings) - 1
     verify(tvm.IRModule({"main": new}))
+
+
+def test_definitions_blocks_and_operators_have_hooks():
+    x = relax.Var("x", relax.TensorStructInfo((2, 3), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit_output(relax.op.nn.relu(x))
+        bb.emit_func_output(y)
+    func, seen = bb.get()["main"], []
+
+    class Seen(relax.PyExprVisitor):
+        def visit_op_(self, op):
+            seen.append(str(op))
+
+        def visit_var_def_(self, var):
+            seen.append(f"def {var.name}")
+
+        def visit_dataflow_block_(self, block):
+            seen.append("dataflow")
+            super().visit_dataflow_block_(block)
+
+        def visit_var_binding_(self, binding):
+            seen.append("binding")
+            super().visit_var_binding_(binding)
+
+    Seen().visit_expr(func)
+    assert seen == ["def x", "dataflow", "binding", "nn.relu", f"def {y.name}"]
+
+    class Wider(relax.PyExprMutator):
+        def visit_var_def_(self, var):
+            return relax.Var(var.name, relax.TensorStructInfo((4, 3), "float32"))
+
+    new = Wider().visit_expr(func)
+    assert [int(d.value) for d in new.ret_struct_info.shape] == [4, 3] and func.ret_struct_info.shape[0].value == 2

@@ -181,7 +181,7 @@ def test_values(bindings, message):
 @pytest.mark.parametrize("call, message", [
     (lambda: call_group().replace(attrs={"gv": GlobalVar("ghost")}), "call of ghost, which is no function"),
     (lambda: call_group().replace(attrs={}), "call of None, which is no function"),
-    (lambda: call_group().replace(attrs={"gv": GlobalVar("triple")}), "which is a PrimFunc instead of a Function"),
+    (lambda: call_group().replace(attrs={"gv": GlobalVar("triple")}), "triple takes 2 arguments, got 1"),
     (lambda: call_group().replace(args=()), "group takes 1 arguments, got 0"),
     (lambda: call_group(Constant(np.zeros(3, np.float32))), "parameter p of group is"),
     (lambda: call_group(result=info(6)), "the call is declared as"),

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from interp import run
 
+from ingot import Target
 from ingot.ir import tir
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.script.functions import from_source
@@ -130,7 +131,7 @@ def test_a_lowered_program():
                     for j in T.unroll(8):
                         B[i * 8 + j] = T.Select(j < 4, T.float32(-1), T.if_then_else(i > 6, T.float32(3), tmp_1[j]))
     check(main)
-    assert main.attrs["target"] == "llvm" and main.attrs["other"] == {"kind": "c", "keys": ["cpu"]}
+    assert main.attrs["target"] == Target("llvm") and main.attrs["other"] == Target("c")
     (tmp,) = collect(main, tir.DeclBuffer)
     assert {id(b) for b in collect(main, tir.Buffer) if b.scope == "local"} == {id(tmp.buffer)}, \
         "a buffer over an allocation that says nothing new is the allocation"
@@ -224,3 +225,36 @@ def test_names_from_outside_and_unchecked_programs():
     def main(A: T.Buffer((4,), "int32")):
         A[0] = free
     assert collect(main, tir.BufferStore)[0].value is free
+
+
+def test_what_nothing_defines_is_declared():
+    @T.prim_func(check_well_formed=False)
+    def main(A: T.Buffer((4,), "int32")):
+        n = T.int32()
+        size = T.int64()
+        pointer = T.handle()
+        out = T.Buffer((2,), "int32", strides=(2,))
+        seen = T.Buffer((size,), "int32", data=pointer)
+        for i in range(n):
+            A[i] = n + out[1] + seen[0]
+            x: T.int32 = i
+            view = T.Buffer((2, 2), "int32", data=A.data)
+            view[x, 0] = 1
+    text = main.script()
+    assert [line.strip() for line in text.split("\n")[4:9]] == [
+        "n = T.int32()", "size = T.int64()", 'view = T.Buffer((2, 2), "int32", data=A.data)',
+        'out = T.Buffer((2,), "int32", strides=(2,))', 'seen = T.Buffer((size,), "int32")']
+    assert structural_equal(from_source(text, check_well_formed=False), main, map_free_vars=True)
+
+
+def test_a_block_alone_declares_no_sizes_that_a_match_brings():
+    @T.prim_func
+    def main(A: T.Buffer((8, 8), "int32")):
+        for i in range(8):
+            with T.block("b"):
+                vi = T.axis.spatial(8, i)
+                s = T.int32()
+                row = T.match_buffer(A[vi, 0:8], (8,), "int32", strides=(s,))
+                row[0] = 1
+    check(main)
+    assert main.script().count("T.int32()") == 1

@@ -12,7 +12,7 @@ from ingot.ir.script.expr_printer import ExprPrinter
 from ingot.ir.script.functions import from_source
 from ingot.ir.script.tir_names import ROWS, TYPED
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS
-from ingot.ir.tir.intrinsics import DOTS
+from ingot.ir.tir.intrinsics import DOTS, INTEGER_DOTS, TAPS
 
 HEAD = """@T.prim_func
 def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
@@ -40,11 +40,13 @@ EXPRESSIONS = {
     "T.held(T.Broadcast(x, 4))": "T.held(T.Broadcast(x, 4))",
     **{f"T.{name}(T.Broadcast(i, 4))": f"T.{name}(T.Broadcast(i, 4))" for name in ("low_i8", "low_u8", "low_i16")},
     **{text: text for text in (
-        *(f"T.{name}_lane(T.Broadcast(i, 4), 3, T.Broadcast(j, 4), T.Broadcast(i, 4))" for name in DOTS),
+        *(f"T.{name}_lane(T.Broadcast(i, 4), 3, T.Broadcast(j, 4), T.Broadcast(i, 4))" for name in INTEGER_DOTS),
         *(f"T.{name.replace('dot', 'matrix_dot')}(T.Broadcast(i, 4), T.Broadcast(j, 4), T.Broadcast(i, 4))"
           for name in DOTS),
-        *(f"T.{name.replace('dot', 'taps')}(i, j, i, 1)" for name in DOTS), "T.round_i8(i, j)", "T.round_u8(i, j)",
-        *(f"T.zip_{name}(T.Broadcast(i, 4), T.Broadcast(j, 4), 1)" for name in ("words", "pairs")))},
+        *(f"T.{name}(i, j, i, j, 1)" for name in TAPS.values()), "T.round_i8(i, j)", "T.round_u8(i, j)",
+        "T.round_i16(i, j)", "T.round_u16(i, j)",
+        "T.add_scaled(T.Broadcast(i, 4), j, T.Broadcast(i, 4))",
+        *(f"T.{name}(T.Broadcast(i, 4), T.Broadcast(j, 4), 1)" for name in ("zip_words", "zip_pairs", "unzip_words")))},
     "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))":
@@ -68,6 +70,20 @@ EXPRESSIONS = {
     'T.call_intrin("int32", "tir.shift_left", i, 2)': 'T.shift_left(i, 2)',
     'T.call_intrin("int64", "tir.shift_left", i, 2)': 'T.call_intrin("int64", "tir.shift_left", i, 2)',
     'T.call_extern("float32", "f", x, A.data)': 'T.call_extern("float32", "f", x, A.data)',
+    'T.call_llvm_intrin("float32", "llvm.f", x)': 'T.call_llvm_intrin("float32", "llvm.f", x)',
+    'T.call_llvm_pure_intrin("llvm.f", x, dtype="float32")': 'T.call_llvm_pure_intrin("float32", "llvm.f", x)',
+    'T.tvm_struct_get(A.data, 0, 1, "int64")': 'T.tvm_struct_get(A.data, 0, 1, "int64")',
+    'T.tvm_struct_get(A.data, 0, 1, dtype="int64")': 'T.tvm_struct_get(A.data, 0, 1, "int64")',
+    "T.tvm_struct_set(A.data, 0, 1, i)": "T.tvm_struct_set(A.data, 0, 1, i)",
+    'T.lookup_param("w")': 'T.lookup_param("w")', "T.isnullptr(A.data)": "T.isnullptr(A.data)",
+    'T.tvm_throw_last_error(dtype="handle")': "T.tvm_throw_last_error()",
+    'T.vectorlow("float32x2", T.Broadcast(x, 4))': 'T.vectorlow("float32x2", T.Broadcast(x, 4))',
+    'T.vectorhigh("float32x2", T.Broadcast(x, 4))': 'T.vectorhigh("float32x2", T.Broadcast(x, 4))',
+    'T.vectorcombine("float32x2", x, y)': 'T.vectorcombine("float32x2", x, y)',
+    "T.start_profile_intrinsic(1)": "T.start_profile_intrinsic(1)",
+    "T.end_profile_intrinsic(1)": "T.end_profile_intrinsic(1)", "T.dp4a(i, j, i)": "T.dp4a(i, j, i)",
+    "T.TVMBackendAllocWorkspace(1, 0, i, 2, 32)": "T.TVMBackendAllocWorkspace(1, 0, i, 2, 32)",
+    "T.TVMBackendFreeWorkspace(1, 0, A.data)": "T.TVMBackendFreeWorkspace(1, 0, A.data)",
     'T.call_extern("float32", "f", A)': 'T.call_extern("float32", "f", A.data)',
     'T.call_pure_extern("float32", "f", x)': 'T.call_pure_extern("float32", "f", x)',
     'T.reinterpret("int32", x)': 'T.reinterpret("int32", x)', 'T.reinterpret("float32", x)': "x",
@@ -78,8 +94,21 @@ EXPRESSIONS = {
     "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)":
         "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)",
     "T.word(i, j, i, j)": "T.word(i, j, i, j)",
-    **{f"T.{name}(i, j, i)": f"T.{name}(i, j, i)" for name in ("dot_u8u8", "dot_u8s8", "dot_s8u8", "dot_s8s8")},
-    "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)",
+    **{f"T.{name}(i, j, i)": f"T.{name}(i, j, i)" for name in INTEGER_DOTS},
+    "T.pair(i, j)": "T.pair(i, j)",
+    "T.taps_s16(i, j, i, j, i, 1)": "T.taps_s16(i, j, i, j, i, 1)",
+    **{text: text for text in (
+        "T.nearest_f16(T.Broadcast(x, 4))", "T.nearest_bf16(T.Broadcast(x, 4))", "T.dot_bf16(i, j, x)",
+        "T.dot_bf16_lane(T.Broadcast(i, 4), 3, T.Broadcast(j, 4), T.Broadcast(x, 4))",
+        "T.matrix_dot_bf16(T.Broadcast(i, 4), T.Broadcast(j, 4), T.Broadcast(x, 4))")},
+    "T.q_multiply_shift(i, j, 31, 0)": 'T.Cast("int32", T.shift_right(T.Cast("int64", i) * T.Cast("int64", j) + '
+                                       'T.shift_left(T.int64(1), T.int64(30)), T.int64(31)))',
+    "T.q_multiply_shift_per_axis(i, j, 0, 2, 31, False, True)":
+        'T.Cast("int32", T.shift_right(T.Cast("int64", i) * T.Cast("int64", j) + '
+        'T.shift_left(T.int64(1), T.int64(32)), T.int64(33)))',
+    "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)", "T.assume(i < 1)": "T.assume(i < 1)",
+    'T.undef(dtype="int32")': 'T.undef("int32")', 'T.vscale()': "T.vscale()",
+    'T.get_active_lane_mask("boolx4", i, j)': 'T.get_active_lane_mask("boolx4", i, j)',
     "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)", "T.ceildiv(i, 4)": "(i + 4 - 1) // 4",
     "T.isfinite(x)": "not (T.isnan(x) or T.isinf(x))", 'T.infinity("float16")': 'T.float16("inf")',
     'T.IntImm("int8", 3)': "T.int8(3)", 'T.FloatImm("float64", 3)': "T.float64(3.0)",
@@ -95,9 +124,9 @@ EXPRESSIONS = {
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
     **{f"T.{f}({', '.join(names[:row.arity])})": f"T.{f}({', '.join(names[:row.arity])})"
-       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
+       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ijij"), (BIT_INTRINSICS, "xyx"))
        for f, row in rows.items() if not row.integers and not (row.vector and rows is INTEGER_INTRINSICS)},
-    **{text: text for text in ("T.fixed(x, y, i)", "T.top_bits(x, i, j)", "T.bit_field(i, j, 4)")},
+    **{text: text for text in ("T.ldexp(x, i)", "T.fixed(x, y, i)", "T.top_bits(x, i, j)", "T.bit_field(i, j, 4)")},
     # what GPU hardware does
     **{text: text for text in (
         'T.tvm_storage_sync("shared")', "T.tvm_warp_activemask()", "T.ptx_commit_group()", "T.ptx_wait_group(2)",
@@ -170,6 +199,8 @@ STATEMENTS = {
         'tx = T.launch_thread("vthread.x", 2)\nT.evaluate(tx)',
     "tx = T.env_thread('blockIdx.x'); T.attr(tx, 'thread_extent', 2); T.evaluate(tx)":
         'tx = T.launch_thread("blockIdx.x", 2)\nT.evaluate(tx)',
+    "tx = T.int32(); T.attr(T.iter_var(tx, T.Range(0, 2), 'ThreadIndex', 'threadIdx.x'), 'thread_extent', 2); "
+    "T.evaluate(tx)": 'tx = T.launch_thread("threadIdx.x", 2)\nT.evaluate(tx)',
     "T.preflattened_buffer(A, (64,), data=A.data); T.evaluate(i)": "T.evaluate(i)",
     "A.vstore([i, 0], x)": "A[i, 0] = x",
     "A.vstore([i, 0], T.broadcast(x, 4))": "A[i, T.Ramp(0, 1, 4)] = T.Broadcast(x, 4)",
@@ -216,8 +247,10 @@ def test_every_typed_name_takes_the_dtype_of_its_result():
     for name, text in rows.items():
         dtype = body_of(f"T.evaluate({text})").body.value.dtype
         assert printed(f'{text[:-1]}, dtype="{dtype}")') == printed(text)
-        with pytest.raises(ScriptError, match=f"T.{name}: the result is {dtype}, not int16 as the keyword dtype says"):
-            body_of(f'T.evaluate({text[:-1]}, dtype="int16"))')
+        other = "int16" if dtype != "int16" else "uint16"
+        message = f"T.{name}: the result is {dtype}, not {other} as the keyword dtype says"
+        with pytest.raises(ScriptError, match=message):
+            body_of(f'T.evaluate({text[:-1]}, dtype="{other}"))')
 
 
 @pytest.mark.parametrize("text", STATEMENTS)
@@ -281,7 +314,7 @@ def test_func_attr_and_values_in_attributes():
 def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
-                 "target", "Ptr",
+                 "target", "Ptr", "buffer",
                  "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
                  "create_barriers", *(n for n in ROWS if n.startswith("ptx_"))}  # tests/gpu/test_gpu_mma.py
     texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])

@@ -35,7 +35,7 @@ PLACES = {
     # arguments
     "B = T.alloc_buffer((4,), dtipe='int8')": ("T.alloc_buffer: got an unexpected keyword argument 'dtipe'", "T.alloc"),
     "B = T.alloc_buffer()": ("T.alloc_buffer: missing 1 required positional argument: 'shape'", "T.alloc"),
-    "B = T.alloc_buffer((4,), axis_separators=[1])": ("axis_separators are not supported", "T.alloc"),
+    "B = T.alloc_buffer((4,), axis_separators=[2])": ("axis_separators [2] must not decrease", "B = T.alloc"),
     "B = T.decl_buffer((4,), buffer_type='auto')": ("buffer_type 'auto' is not supported", "T.decl"),
     "B = T.allocate([4], 'int8', condition=i > 2)": ("an allocation under a condition is not supported", "T.allocate"),
     "A[0, 0] = T.Select(i > 0, x)": ("missing 1 required positional argument: 'false_value'", "T.Select"),

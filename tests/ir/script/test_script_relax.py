@@ -140,6 +140,16 @@ def test_match_cast_defines_dimensions():
     assert structural_equal(from_source(str(func)), func)
 
 
+def test_match_cast_takes_what_makes_annotations():
+    proxy = R.entry.ShapeProxy
+    assert proxy.__name__ == "ShapeProxy"
+    func = ingot.script.from_source("""@R.function
+def f(x: R.Object):
+    y = R.match_cast(x, proxy)
+    return y""", extra_vars={"proxy": proxy})
+    assert func.bindings[0].var.struct_info == relax.ShapeStructInfo()
+
+
 def test_branches():
     func = graph("if c:", "    a = R.add(y, y)", "    b = R.exp(R.abs(a))", "else:", "    b = y", "return R.nn.relu(b)",
                  params='c: R.Tensor((), "bool"), y: R.Tensor((4, 4), "float32")')

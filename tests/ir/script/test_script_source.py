@@ -9,6 +9,7 @@ import pytest
 
 from ingot.ir.node import collect
 from ingot.ir.script.errors import ScriptError
+from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import BufferStore
 from ingot.script import ir as I  # noqa: E741
 from ingot.script import tir as T
@@ -101,6 +102,7 @@ def test_nested_classes_and_classes_decorated_later():
 
     assert stored(Outer.Module) == 4 and not Outer.Empty.functions
     assert stored(I.ir_module(Outer.Inner)) == 3
+    assert isinstance(Outer.Inner.main, PrimFunc), "a class that nothing reads as a whole has functions of their own"
 
 
 def test_doctest():

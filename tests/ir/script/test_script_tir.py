@@ -323,7 +323,7 @@ class Two:
 
 def test_modules():
     assert isinstance(Two, IRModule) and list(Two.functions) == ["double", "noop"] and Two.attrs == {"name": "two"}
-    assert Two["double"].attrs == {} and isinstance(Two["noop"].body, tir.Evaluate)
+    assert Two["double"].attrs == {"global_symbol": "double"} and isinstance(Two["noop"].body, tir.Evaluate)
     check_equal(from_source(Two.script()), Two)
 
 

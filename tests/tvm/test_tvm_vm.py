@@ -1,0 +1,147 @@
+"""relax.VirtualMachine, Executables and their files, graph executors and parameters, as scripts for TVM use them."""
+import numpy as np
+import pytest
+
+import ingot as tvm
+from ingot import relax
+from ingot.script import ir as I, tir as T, relax as R  # noqa: E741
+from ingot.tvm.contrib import graph_executor
+
+
+@I.ir_module
+class Mixed:
+    @T.prim_func
+    def copy(A: T.Buffer((2, 3), "float32"), B: T.Buffer((2, 3), "float32")):
+        for i, j in T.grid(2, 3):
+            with T.block("copy"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+
+    @R.function
+    def add(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")):
+        z = R.add(x, y)
+        return (z, (x,))
+
+    @R.function
+    def countdown(n: R.Tensor((), "int64")) -> R.Tensor((), "int64"):
+        done = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r = R.const(0, "int64")
+        else:
+            less = R.subtract(n, R.const(1, "int64"))
+            below = Mixed.countdown(less)
+            r = R.add(below, R.const(2, "int64"))
+        return r
+
+    @R.function
+    def shapes(x: R.Tensor(("n", 3), "float32"), s: R.Shape(["m"]), k: R.Prim(value="p")):
+        n, m, p = T.int64(), T.int64(), T.int64()
+        return R.shape([n + m, p * 2])
+
+    @R.function
+    def objects(x: R.Tensor((2, 3), "float32")):
+        storage = R.memory.alloc_storage(R.shape([24]), 0, "global", "float32")
+        y = R.memory.alloc_tensor(storage, 0, R.shape([2, 3]), "float32")
+        _ = Mixed.copy(x, y)
+
+        @R.function
+        def plus(a: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            b = R.add(a, y)
+            return b
+        z = plus(x)
+        t = Mixed.add(z, y)
+        word = R.call_pure_packed("test.mixed", x, R.str("abc"), R.prim_value(3), sinfo_args=R.Object)
+        return (t, word)
+
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@pytest.fixture(scope="module")
+def executable():
+    tvm.register_func("test.mixed", lambda x, word, number: word * number, override=True)
+    return relax.build(Mixed)
+
+
+def test_values_that_are_no_tensors(executable):
+    assert "add(x, y): network" in executable.stats() and "objects(x): run" in executable.stats()
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    (z, (x,)), word = vm["objects"](X)
+    assert np.array_equal(z.numpy(), 3 * X) and np.array_equal(x.numpy(), 2 * X) and word == "abcabcabc"
+    assert vm["countdown"](np.array(3)).numpy() == 6
+    shapes = vm["shapes"]
+    assert shapes(X, tvm.runtime.ShapeTuple([4]), 5) == [6, 10]
+    with pytest.raises(TypeError, match="k of shapes .* must be a number"):
+        shapes(X, [4], X)
+    with pytest.raises(ValueError, match="ndim is 1, and must be 2"):
+        shapes(X[0], [4], 1)
+    with pytest.raises(RuntimeError, match="axis 1 is 2, and must be 3"):
+        shapes(X[:, :2], [4], 1)
+
+
+def test_inputs_that_are_set(executable):
+    vm = relax.VirtualMachine(executable, tvm.cpu())
+    with pytest.raises(ValueError, match="no inputs of add were set"):
+        vm.invoke_stateful("add")
+    vm.set_input("add", X, y=X)
+    with pytest.raises(ValueError, match="no outputs yet"):
+        vm.get_outputs("add")
+    with pytest.raises(RuntimeError, match="invoke_stateful"):
+        vm["add"]()
+    vm.invoke_stateful("add")
+    z, (x,) = vm.get_outputs("add")
+    assert np.array_equal(z.numpy(), 2 * X)
+    vm.save_function("add", "twice", X, X)
+    assert np.array_equal(vm["twice"]()[0].numpy(), 2 * X)
+    assert vm.time_evaluator("twice", tvm.cpu(), number=1)().results
+    assert vm.time_evaluator("invoke_stateful", tvm.cpu(), number=1)("add").results
+    with pytest.raises(TypeError, match="add takes x, y; got 1 in order and z"):
+        vm.set_input("add", X, z=X)
+
+
+def test_looking_on(executable):
+    vm, seen = relax.VirtualMachine(executable, tvm.cpu()), []
+    vm.set_instrument(lambda f, name, before, result, *args: seen.append((name, before)))
+    vm["objects"](X)
+    assert seen[:2] == [("copy", True), ("copy", False)] and [n for n, b in seen if b] == ["copy", "add", "add",
+                                                                                          "test.mixed"]
+    report = relax.VirtualMachine(executable, tvm.cpu()).profile("add", X, X)
+    assert "float32[2, 3]" in str(report) and "Total" in str(report) and report.csv().count("\n") == 2
+    assert "add" in report.json()
+
+
+def test_files(executable, tmp_path):
+    for name in ("mixed.so", "mixed.tar"):
+        executable.export_library(str(tmp_path / name))
+        vm = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / name)), tvm.cpu())
+        assert np.array_equal(vm["add"](X, X)[0].numpy(), 2 * X) and vm["countdown"](np.array(1)).numpy() == 2
+    with pytest.raises(ValueError, match="exported as .so or .tar"):
+        executable.export_library(str(tmp_path / "mixed.o"))
+
+
+def test_graph_executor_and_parameters():
+    @I.ir_module
+    class Net:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3,), "float32")):
+            y = R.multiply(x, w)
+            return y
+    w = np.array([1, 2, 3], "float32")
+    saved = tvm.runtime.save_param_dict({"w": tvm.nd.array(w), "flag": np.array(True)})
+    loaded = tvm.runtime.load_param_dict(saved)
+    assert list(loaded) == ["w", "flag"] and loaded["flag"].shape == () and loaded["flag"].dtype == "bool"
+    with pytest.raises(ValueError, match="not the bytes of parameters: it ends early|unpack"):
+        tvm.runtime.load_param_dict(saved[:-1])
+    graph = graph_executor.create("{}", relax.build(Net), tvm.cpu())
+    with pytest.raises(ValueError, match="no value was set for x, w"):
+        graph.run()
+    graph.load_params(saved)
+    graph.run(x=X)
+    assert graph.get_num_outputs() == 1 and np.array_equal(graph.get_output(0).numpy(), X * w)
+    out = tvm.nd.empty((2, 3))
+    graph.get_output(0, out)
+    assert np.array_equal(out.numpy(), X * w) and graph.benchmark(tvm.cpu(), repeat=1, number=1).results
+    library = tvm.compile(Net)
+    assert np.array_equal(relax.VirtualMachine(library, tvm.cpu())["main"](X, w).numpy(), X * w)
+    with pytest.raises(KeyError, match="no input 'z'"):
+        graph.set_input("z", X)
