@@ -32,7 +32,7 @@ test: compiler $(VENV)/.installed-test
 	    'arm-none-eabi-gcc --print-file-name=rdimon.specs | grep /':gcc-arm-none-eabi,libnewlib-arm-none-eabi \
 	    'riscv64-unknown-elf-gcc --print-file-name=picolibc.specs | grep /':picolibc-riscv64-unknown-elf \
 	    qemu-system-arm:qemu-system-arm qemu-system-riscv32:qemu-system-misc \
-	    riscv64-linux-gnu-gcc:gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross \
+	    riscv64-linux-gnu-gcc:gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross clang-19:clang-19 \
 	    x86_64-w64-mingw32-gcc:gcc-mingw-w64-x86-64 cppcheck:cppcheck pkg-config:pkg-config node:nodejs wasm-ld:lld \
     'test -e /usr/include/wasm32-wasi/stdio.h':wasi-libc \
     'ls /usr/lib/llvm-*/lib/clang/*/lib/wasi':libclang-rt-14-dev-wasm32 \

@@ -1,0 +1,1 @@
+from .params import detach_params  # noqa: F401
