@@ -30,10 +30,14 @@ def object_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INGOT_CACHE_DIR", str(base / "object_cache"))
         patch.setenv("INGOT_KERNEL_CACHE", "0")  # what tests change in the compiler must reach every kernel
+        # Every `python -m ingot` of a test finds the modules compiled, whether or not this run may write beside them.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(base / "pycache"))
         yield
 
 
 def pytest_sessionfinish(session):
     """Parsed headers are large: they go when all processes have ended, and the objects with them."""
     if not hasattr(session.config, "workerinput"):
-        shutil.rmtree(session.config._tmp_path_factory.getbasetemp() / "object_cache", ignore_errors=True)
+        for cache in ("object_cache", "pycache"):
+            shutil.rmtree(session.config._tmp_path_factory.getbasetemp() / cache, ignore_errors=True)
