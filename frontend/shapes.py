@@ -172,7 +172,8 @@ def quotient(dims, divisors):
             return number if below == 1 else None
         total = math.prod(symbols, start=number)
         return total if below == 1 else total // below
-    return simplify(math.prod(symbols, start=number) // math.prod(remaining, start=below))
+    size = simplify(math.prod(symbols, start=number) // math.prod(remaining, start=below))
+    return size if may_be_same(product(dims), product([*divisors, size])) else None
 
 
 def broadcast_dims(a, b):

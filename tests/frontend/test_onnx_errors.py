@@ -382,6 +382,9 @@ def symbolic(nodes, weights=None, shape=("n", 4)):
 def test_reshape_that_no_size_of_a_symbolic_dimension_fits():
     node_fails("Reshape", [X, np.array([0, 5])], 13, "[batch, 3, 4] cannot become [0, 5]", "differ", constants=(1,),
                symbolic=True)
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Concat", ["s", "rest"], ["t"], axis=0),
+             helper.make_node("Reshape", ["one", "t"], ["y"], name="the_node")]
+    fails(symbolic(nodes, {"rest": np.array([-1]), "one": np.zeros(1, "float32")}), "[1] cannot become [n, 4, -1]")
 
 
 def test_slice_of_a_symbolic_dimension():
