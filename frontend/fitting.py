@@ -23,6 +23,7 @@ def fitted(op, args, attrs):
     shapes = [dims_of(a) for a in args]
     found = [list(dims) for dims in shapes]
     for places, extents, broadcasts in groups(shapes, attrs):
+        places = [(n, axis) for n, axis in places if 0 <= axis < len(shapes[n])]  # the operator refuses wrong ranks
         dims = [*extents, *(shapes[n][axis] for n, axis in places)]
         dims = [d for d in dims if not (broadcasts and same(d, 1))]
         if not dims:
@@ -46,14 +47,12 @@ def _rank(dim):
 
 def _broadcast(shapes, attrs):
     rank = max(map(len, shapes))
-    return [([(n, k - rank + len(s)) for n, s in enumerate(shapes) if k - rank + len(s) >= 0], [], True)
-            for k in range(rank)]
+    return [([(n, k - rank + len(s)) for n, s in enumerate(shapes)], [], True) for k in range(rank)]
 
 
 def _concat(shapes, attrs):
-    axis = attrs["axis"] % len(shapes[0])
-    return [([(n, k) for n, s in enumerate(shapes) if k < len(s)], [], False)
-            for k in range(len(shapes[0])) if k != axis]
+    rank = len(shapes[0])
+    return [([(n, k) for n in range(len(shapes))], [], False) for k in range(rank) if k != attrs["axis"] % rank]
 
 
 def _matmul(shapes, attrs):
@@ -65,7 +64,7 @@ def _matmul(shapes, attrs):
 
 def _convolution(shapes, attrs):
     x, w = shapes[:2]
-    return [([(0, 1)], [w[1] * attrs.get("groups", 1)], False)] if isinstance(w[1], int) else []
+    return [([(0, 1)], [w[1] * attrs.get("groups", 1)], False)] if len(w) > 1 and isinstance(w[1], int) else []
 
 
 def _recurrent(shapes, attrs):

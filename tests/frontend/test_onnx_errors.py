@@ -373,6 +373,16 @@ def test_bounds_that_are_none():
     fails(proto, "bounds names 'other'", "y0_d0", bounds={"y0_d0": 9, "other": 1})
 
 
+@pytest.mark.parametrize("op, shapes, attrs, message", [
+    ("Conv", [(1, 2, 4, 4), (2,)], {}, "a weight of 1 dimensions"),
+    ("Concat", [(), (2,)], {"axis": 0}, "axis 0 is outside a tensor of 0 dimensions"),
+    ("MatMul", [(), (2,)], {}, "at least 1 dimension"),
+    ("RNN", [(5, 2, 4), (1, 3, 4), (1, 3, 3), (1, 6), None, (6,)], {"hidden_size": 3}, "initial h has shape (6,)")])
+def test_ranks_that_an_operator_does_not_take(op, shapes, attrs, message):
+    arrays = [None if s is None else np.zeros(s, "float32") for s in shapes]
+    node_fails(op, arrays, 14, message, **attrs)
+
+
 # ---------------------------------------------------------------- symbolic dimensions
 
 def symbolic(nodes, weights=None, shape=("n", 4)):
