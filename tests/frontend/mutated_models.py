@@ -489,10 +489,11 @@ def reference(path, feeds):
         return None
 
 
-def loses_nan(proto):
-    """Whether onnxruntime's recurrent cells make numbers of NaN and infinities in weights, which stay such here."""
+def has_extremes(proto):
+    """Whether weights meet recurrent cells of onnxruntime that are not exact for them: it makes numbers of NaN and
+    infinities, and its sigmoid, which is never 0, leaves something of a state of -1e30 that the gate shuts out."""
     return any(n.op_type in ("LSTM", "GRU", "RNN") for n in _nodes(proto)) and any(
-        t.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(t)).all()
+        t.data_type == TensorProto.FLOAT and not (np.abs(numpy_helper.to_array(t)) < 1e6).all()
         for t in proto.graph.initializer if t.data_location != TensorProto.EXTERNAL)
 
 
@@ -534,7 +535,7 @@ def judge(seed, folder, built, stage=lambda text: None):
     feeds = feeds_of(proto, seed)
     stage("onnxruntime")
     expected = reference(str(path), feeds)
-    if expected is None or loses_nan(proto):
+    if expected is None or has_extremes(proto):
         return "compiled", ""
     stage("run")
     try:
