@@ -9,6 +9,7 @@ from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, Relax
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.tir.reshapes import is_reshape
+from ...ir.tir.suggest_layouts import suggest_layout_transforms
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
 from ...ir.transform.model_params import computable_at_compile_time
@@ -190,7 +191,7 @@ contains_impure_call = is_impure
 
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
            "estimate_memory_usage", "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern",
-           "get_static_type", "struct_info_base_check", "struct_info_lca",
+           "get_static_type", "struct_info_base_check", "struct_info_lca", "suggest_layout_transforms",
            "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
            "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

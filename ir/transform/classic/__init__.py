@@ -11,6 +11,7 @@ from ..lower_blocks import lower_match_buffer
 from ..pass_table import arguments, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
 from .allocate_workspace import allocate_workspace
+from .alter_op_impl import alter_op_impl
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
 from .contexts import combine_context_call, lower_device_storage_access_info
@@ -26,6 +27,7 @@ from .index_dtype import force_narrow_index_to_int32
 from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
 from .layout_rewrite import remove_weight_layout_rewrite_block
+from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
@@ -91,6 +93,7 @@ CLASSIC = rows(
 )
 
 GRAPHS = rows(
+    ("AlterOpImpl", scripted_row, alter_op_impl),
     ("ConvertLayout", module_row, convert_layout_of_blocks),
     ("LegalizeOps", scripted_row, legalize_ops, "", "", 0, {"relax.transform.apply_legalize_ops": (
         flag, lambda value: {} if value else None)}),
@@ -98,6 +101,7 @@ GRAPHS = rows(
     ("FuseOps", module_row, fuse_ops),
     ("DecomposeOpsForInference", module_row, decompose_for_inference),
     ("DecomposeOpsForTraining", module_row, decompose_for_training),
+    ("ToMixedPrecision", functions_row, mixed_precision),
     ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
     ("AllocateWorkspace", module_row, allocate_workspace),
     ("DataflowUseInplaceCalls", module_row, dataflow_use_inplace_calls),
