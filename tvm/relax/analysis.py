@@ -1,6 +1,8 @@
 """relax.analysis: questions about graph functions, under TVM's names."""
 from __future__ import annotations
 
+import sys
+
 from ...ir.expr import Var as TirVar
 from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect
@@ -19,18 +21,21 @@ VARS = (RelaxVar, DataflowVar)
 
 
 def well_formed(obj, check_struct_info=True):
-    """Whether the verifier passes a module, or a function alone. relax.verifier.verify says what is wrong.
+    """Whether the verifier passes a module, or a function alone, whose calls may be of functions of its module. What is
+    wrong is printed on stderr.
 
     A public graph function's name is its global_symbol. What is declared may say less than what is inferred.
     check_struct_info is accepted for TVM's sake: struct info is always checked.
     """
-    mod = obj if isinstance(obj, IRModule) else IRModule({"main": obj})
+    alone = not isinstance(obj, IRModule)
+    mod = IRModule({"main": obj}) if alone else obj
     if any(isinstance(f, Function) and f.attrs.get("global_symbol", name) != name
            for name, f in mod.functions.items() if obj is mod):
         return False
     try:
-        verify(mod, wider=True)
-    except VerifyError:
+        verify(mod, wider=True, alone=alone)
+    except VerifyError as error:
+        print(f"This IR is not well formed: {error}", file=sys.stderr)
         return False
     return True
 
