@@ -66,6 +66,11 @@ class CallParser(InfoParser):
                 self.fail(node, f"R.{name}: {key} is a function of the module, as cls.name, not {describe(attrs[key])}")
         return X.RelaxCall(name, tuple(self.leaf(a, node) for a in args), attrs, None)
 
+    def call_to_vdevice(self, node, data, dst_vdevice):
+        """R.to_vdevice(x, "cuda:1"): a device by its number among the module's, or an I.vdevice"""
+        device = self.device(dst_vdevice, node) if isinstance(dst_vdevice, str) else dst_vdevice
+        return self.operator(node, "to_vdevice", (data, device), {})
+
     def call_tensor_to_shape(self, node, tensor, dims=None):
         """R.tensor_to_shape(x, dims=[n, m])"""
         if dims is None:

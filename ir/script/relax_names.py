@@ -141,7 +141,7 @@ ROWS = {
     "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "call_tir_with_grad",
-                                          "emit_te")},
+                                          "emit_te", "to_vdevice")},
 }
 ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec, **{  # where scripts look up what R.Tensor makes
     f"{name}Proxy": ROWS[name] for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")})

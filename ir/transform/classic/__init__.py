@@ -41,6 +41,7 @@ from .statements import (convert_for_loops_to_serial, decorate_device_scope, rew
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
 from .small_floats import bf16_compute_legalize, bf16_storage_legalize
+from .vdevices import realize_vdevice, update_vdevice
 from .vectorize import vectorize_loop
 
 CLASSIC = rows(
@@ -102,6 +103,8 @@ GRAPHS = rows(
     ("DecomposeOpsForInference", module_row, decompose_for_inference),
     ("DecomposeOpsForTraining", module_row, decompose_for_training),
     ("ToMixedPrecision", functions_row, mixed_precision),
+    ("RealizeVDevice", scripted_row, realize_vdevice),
+    ("UpdateVDevice", scripted_row, update_vdevice),
     ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
     ("AllocateWorkspace", module_row, allocate_workspace),
     ("DataflowUseInplaceCalls", module_row, dataflow_use_inplace_calls),
