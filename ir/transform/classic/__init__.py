@@ -26,6 +26,7 @@ from .hoist import HoistedConditionals, HoistedLetBindings, hoist_expression, ho
 from .index_dtype import force_narrow_index_to_int32
 from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
+from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_preproc
 from .layout_rewrite import remove_weight_layout_rewrite_block
 from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
@@ -105,6 +106,8 @@ GRAPHS = rows(
     ("ToMixedPrecision", functions_row, mixed_precision),
     ("RealizeVDevice", scripted_row, realize_vdevice),
     ("UpdateVDevice", scripted_row, update_vdevice),
+    ("AttachAttrLayoutFreeBuffers", module_row, attach_attr_layout_free_buffers),
+    ("SplitLayoutRewritePreproc", module_row, split_layout_rewrite_preproc),
     ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
     ("AllocateWorkspace", module_row, allocate_workspace),
     ("DataflowUseInplaceCalls", module_row, dataflow_use_inplace_calls),
