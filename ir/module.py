@@ -19,6 +19,7 @@ class GlobalVar(Node):
     """The name of a function in its module, used as a call's operator."""
 
     name: str
+    struct_info: object = node_field(ignore=True, default=None)  # of the function, where it is known
 
     def __post_init__(self):
         object.__setattr__(self, "name", str(self.name))  # not a FunctionName
@@ -49,10 +50,12 @@ class FunctionName(str):
 
 @node
 class IRModule(Node):
-    """`functions`: {name: function}; `attrs`: facts about the whole module (model name, dimension names ...)."""
+    """`functions`: {name: function}; `attrs`: facts about the whole module (model name, dimension names ...);
+    `global_infos`: {kind: what functions speak of by number}, the devices of "vdevice"."""
 
     functions: dict = node_field(default_factory=dict)
     attrs: dict = node_field(default_factory=dict)
+    global_infos: dict = node_field(default_factory=dict)
 
     def __post_init__(self):
         known = set(map(type, self.functions)) <= {FunctionName}  # of most modules, which passes make of others
@@ -89,7 +92,11 @@ class IRModule(Node):
 
     def clone(self):
         """A module of the same functions, which may be changed without this one."""
-        return IRModule(dict(self.functions), dict(self.attrs))
+        return IRModule(dict(self.functions), dict(self.attrs), dict(self.global_infos))
+
+    def update_global_info(self, name, global_info):
+        """Put the list of global infos of a kind into this module."""
+        self.global_infos[name] = tuple(global_info)
 
     def functions_items(self):
         """[(GlobalVar, function)] in order of their names."""
@@ -97,8 +104,7 @@ class IRModule(Node):
 
     def get_global_var(self, name):
         """The GlobalVar of a function; KeyError when there is none."""
-        self[name]
-        return GlobalVar(_name(name))
+        return GlobalVar(_name(name), getattr(self[name], "struct_info", None))
 
     def get_global_vars(self):
         return [GlobalVar(name) for name in self.functions]
@@ -115,8 +121,9 @@ class IRModule(Node):
         return self.replace(functions=dict(functions))
 
     def with_attr(self, key, value=None):
-        """The module with an attribute more, or with all of a dict of them."""
-        return with_attr(self, key, value)
+        """The module with an attribute more, or with all of a dict of them. An int32 immediate is a number of Python's."""
+        given = key if isinstance(key, dict) else {key: value}
+        return with_attr(self, {k: v.value if _is_int(v) else v for k, v in given.items()}, None)
 
     with_attrs = with_attr
 
@@ -136,6 +143,10 @@ class IRModule(Node):
     def show(self, style=None, black_format=None, **options):
         """Print the module's script, coloured on a terminal."""
         upper("show")(self.script(**options), style=style)
+
+
+def _is_int(value):
+    return type(value).__name__ == "IntImm" and value.dtype == "int32"
 
 
 def _name(name):

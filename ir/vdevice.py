@@ -14,7 +14,17 @@ class VDevice(Node):
     memory_scope: str = "global"
 
     def __post_init__(self):
-        object.__setattr__(self, "target", str(self.target))
+        target = self.target
+        if isinstance(target, dict):  # {"kind": "cuda", "arch": "sm_80"}
+            options = [f"-{k}={' '.join(map(str, v)) if isinstance(v, (list, tuple)) else v}" for k, v in target.items()
+                       if k not in ("kind", "tag", "keys") and v != ""]
+            target = " ".join([target["kind"], *options])
+        object.__setattr__(self, "target", str(target))
+
+    @property
+    def kind(self):
+        """The target's name, without options."""
+        return self.target.split(" ")[0]
 
 
 @node

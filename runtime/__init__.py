@@ -2,7 +2,7 @@
 from ..ir.dtype import DataType
 from ..ir.expr import const
 from ..ir.object_path import ObjectPath
-from . import vm_functions  # noqa: F401
+from . import builtins as container, vm_functions  # noqa: F401
 from .binding import NetworkError
 from .convert import convert
 from .device import Device, cpu, cuda, device

@@ -42,29 +42,32 @@ class Executable:
     Raises TypeError for a module without graph functions, or the ValueError of what cannot be compiled.
     """
 
-    def __init__(self, mod, options, known=None):
-        """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already."""
+    def __init__(self, mod, options, known=None, lowered=False):
+        """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already.
+        lowered: the functions are run binding by binding, and hold their arguments to what they declare themselves."""
         bodies = body_names(mod) if "main" in mod else ()
         graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
                   and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
         if not graphs:
             raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
-        self.source, self.options = mod, options
+        self.source, self.options, self.lowered = mod, options, lowered
         self.infos = {str(n): ([p.struct_info for p in f.params], f.ret_struct_info) for n, f in graphs.items()}
         self.parameters = {str(n): [p.name for p in f.params] for n, f in graphs.items()}
         others = {n: f for n, f in mod.functions.items() if n not in graphs}
         self.libraries = {
             str(n): (known or {}).get(n) or CompiledLibrary(compile_module(
                 lift_branches(mod.with_functions({"main": _main(mod, n), **others})), options))
-            for n in graphs if not needs_machine(mod, n)}
+            for n in graphs if not lowered and not needs_machine(mod, n)}
         self._kernels = None
-        self.machine = Machine(mod, self.function, self.kernel)
+        self.machine = Machine(mod, self.function, self.kernel, not lowered)
 
     # ------------------------------------------------------------ functions
 
     def __getitem__(self, name):
         """The CompiledLibrary of a graph function; of one that is none, a function. AttributeError names those there
         are."""
+        if name in ("as_text", "as_python", "stats") and name not in self.infos:  # TVM's functions of an executable
+            return getattr(self, name)
         self.require(name)
         return self.libraries.get(name) or self.function(name)
 
@@ -151,7 +154,7 @@ class Executable:
     def _archive(self):
         """The bytes of a tar."""
         text = json.dumps({"format": _FORMAT, "target": self.options.target.name, "opt_level": self.options.opt_level,
-                           "module": save_json(self.source)})
+                           "lowered": self.lowered, "module": save_json(self.source)})
         data = io.BytesIO()
         with tarfile.open(fileobj=data, mode="w") as tar, tempfile.TemporaryDirectory(prefix="ingot-") as folder:
             info = tarfile.TarInfo(_MODULE)
@@ -219,7 +222,8 @@ def load_executable(path):
         return None
     if saved.get("format") != _FORMAT:
         raise ValueError(f"{path} was written by another version of Ingot")
-    return Executable(load_json(saved["module"]), Options.check(target=saved["target"], opt_level=saved["opt_level"]))
+    options = Options.check(target=saved["target"], opt_level=saved["opt_level"])
+    return Executable(load_json(saved["module"]), options, lowered=saved.get("lowered", False))
 
 
 def load_module(path, fmt=""):

@@ -76,7 +76,7 @@ def _is_alone(mod, call, around):
         return True
     if call.op in PACKED:
         of_networks = ("call_packed", "call_pure_packed", "call_dps_packed")
-        return call.op not in of_networks or not _is_tensors(call.struct_info) or not all(
+        return call.op not in of_networks or isinstance(call.attrs["func"], VARS) or not _is_tensors(call.struct_info) or not all(
             isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo)) for a in call.args)
     if call.op == "call":
         func = mod.functions.get(call.attrs["gv"].name)
@@ -144,8 +144,9 @@ class Machine:
     """function_of: name -> what calls a graph function of `mod`; kernel_of: name -> what calls a PrimFunc of it.
     instrument: f(function, name, before, result, *args), called around each call that leaves the graph."""
 
-    def __init__(self, mod, function_of, kernel_of):
-        self.mod, self.function_of, self.kernel_of = mod, function_of, kernel_of
+    def __init__(self, mod, function_of, kernel_of, checks=True):
+        """checks: hold arguments and results to what functions declare; modules whose shapes are lowered do it themselves."""
+        self.checks, self.mod, self.function_of, self.kernel_of = checks, mod, function_of, kernel_of
         self.instrument = None
 
     def run(self, name, args):
@@ -156,12 +157,14 @@ class Machine:
         if len(args) != len(func.params):
             raise TypeError(f"{name} takes {len(func.params)} arguments, got {len(args)}")
         args = tuple(map(as_value, args))
-        fit(args, [p.struct_info for p in func.params], frame.dims,
-            [f"parameter {p.name} of {name} (argument {k})" for k, p in enumerate(func.params)])
+        if self.checks:
+            fit(args, [p.struct_info for p in func.params], frame.dims,
+                [f"parameter {p.name} of {name} (argument {k})" for k, p in enumerate(func.params)])
         frame.values.update({id(p): ShapeTuple(v) if isinstance(p.struct_info, ShapeStructInfo) else v
                              for p, v in zip(func.params, args)})
         result = self._sequence(func.body, frame, {} if collect(func.body, (Function, If)) else last_uses(func))
-        fit([result], [func.ret_struct_info], frame.dims, [f"return value of {name}"])
+        if self.checks:
+            fit([result], [func.ret_struct_info], frame.dims, [f"return value of {name}"])
         return result
 
     def _sequence(self, seq, frame, last):
@@ -224,9 +227,18 @@ class Machine:
         self._outside(self.kernel_of(name), name, [*tensors, *sizes])
         return tuple(outputs) if isinstance(call.struct_info, TupleStructInfo) else outputs[0]
 
+    @staticmethod
+    def _foreign(call, frame):
+        """The name of a foreign function, and the function itself where a variable holds it."""
+        func = call.attrs["func"]
+        if not isinstance(func, VARS):
+            return str(func), None
+        function = frame.values[id(func)]
+        return getattr(function, "__name__", func.name), function
+
     def _dps(self, call, frame, args):
-        name = str(call.attrs["func"])
-        function = self.kernel_of(name) if name in self.mod else get_global_func(name)
+        name, function = self._foreign(call, frame)
+        function = function or (self.kernel_of(name) if name in self.mod else get_global_func(name))
         return self._into_outputs(function, name, call, frame, args, ())
 
     def _into_outputs(self, function, name, call, frame, args, sizes):
@@ -235,9 +247,15 @@ class Machine:
         self._outside(function, name, [*args, *outputs, *sizes])
         return outputs if isinstance(info, TupleStructInfo) else outputs[0]
 
+    def _kill(self, call, frame, args):
+        """Let go of what a variable holds."""
+        if isinstance(call.args[0], VARS):
+            frame.values[id(call.args[0])] = None
+        return ()
+
     def _packed(self, call, frame, args):
-        name = str(call.attrs["func"])
-        return as_value(self._outside(get_global_func(name), name, args))
+        name, function = self._foreign(call, frame)
+        return as_value(self._outside(function or get_global_func(name), name, args))
 
     def _branch(self, expr, frame):
         taken = expr.true_branch if bool(np.asarray(plain(self.value(expr.cond, frame)))) else expr.false_branch
@@ -311,6 +329,7 @@ _CALLS = {
     "call_builtin_with_ctx": lambda m, call, frame, args: Machine._packed(m, call, frame, [m, *args]),
     "vm.call_tir_dyn": lambda m, call, frame, args: PLAIN_CALLS["vm.call_tir_dyn"](args[0], *args[1]),
     **{name: lambda m, call, frame, args, f=f: f(*args) for name, f in PLAIN_CALLS.items()},
+    **dict.fromkeys(("vm.kill_object", "memory.kill_tensor", "memory.kill_storage"), Machine._kill),
     "memory.view": lambda m, call, frame, args: PLAIN_CALLS["memory.view"](args[0], **dict(zip(
         call.attrs.get("operands", _VIEW)[1:], args[1:]))),
     "print": lambda m, call, frame, args: print_values(args, call.attrs.get("format", "")),

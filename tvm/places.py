@@ -8,7 +8,8 @@ OWN = frozenset("""
 _ffi _ffi.base
 arith arith._ffi_api
 comparing
-contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.utils
+contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
+contrib.utils
 dlight dlight.base dlight.gpu
 driver
 error
@@ -20,6 +21,7 @@ relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common
 relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
+rpc
 target
 te te.replay te.schedule te.stage
 testing

@@ -4,12 +4,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
+from ..expr import free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..upper import upper
-from .infos import call_info, derived_info
+from .infos import call_info, derived_info, new_dims
+from .lattice import erased
 from .tensor_calls import TensorCall
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
                    RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
@@ -86,8 +88,9 @@ class BlockBuilder:
     # ------------------------------------------------------------ functions and blocks
 
     @contextmanager
-    def function(self, name, params=None, attrs=None, private=False):
-        """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol."""
+    def function(self, name, params=None, attrs=None, private=False, pure=True):
+        """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol. pure:
+        whether it says that it has no side effects."""
         if self.current_func is not None:
             raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
@@ -107,7 +110,12 @@ class BlockBuilder:
             raise BuilderError(f"function {name} has no params: give them to function() or emit_func_output()")
         self._close(BindingBlock)
         symbol = {} if private else {"global_symbol": name}
-        func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})})
+        func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})}, pure)
+        dims = [v for p in self._params for v in new_dims(p.struct_info)]
+        dims += free_vars([self._mod.attrs.get("dims", ()), func.attrs.get("dims", ())])
+        if any(not any(v is d for d in dims) for v in free_vars(func.ret_struct_info)):  # callers know no others
+            func = func.replace(ret_struct_info=erased(func.ret_struct_info, {v: v for v in dims},
+                                                       {p: p for p in self._params}))
         self._mod = self._mod.with_function(name, func)
 
     def _set_params(self, params):

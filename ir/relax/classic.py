@@ -19,7 +19,7 @@ import numpy as np
 from .. import op as op_table
 from ..expr import FloatImm, IntImm, PrimExpr, as_expr
 from ..op import InferError
-from .expr import PrimValue, RelaxExpr, RelaxTuple, ShapeExpr
+from .expr import PrimValue, RelaxExpr, RelaxString, RelaxTuple, ShapeExpr
 from .ops.common import has_wild, product, simplify
 
 _LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
@@ -227,7 +227,7 @@ def plain(value):
     """An attribute as Python's: immediates and PrimValues are numbers, lists and shapes tuples."""
     if isinstance(value, PrimValue):
         return plain(value.value)
-    if isinstance(value, (IntImm, FloatImm)):
+    if isinstance(value, (IntImm, FloatImm, RelaxString)):
         return value.value
     if isinstance(value, (list, tuple, ShapeExpr, RelaxTuple)):
         return tuple(plain(v) for v in getattr(value, "values", getattr(value, "fields", value)))

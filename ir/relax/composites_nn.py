@@ -7,7 +7,8 @@ import re
 
 from ..op import InferError
 from .classic import dtype_of, plain, shape_of
-from .composites import operands
+from .composites import layout_transform, operands
+from .ops.layout import block_size
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -107,6 +108,10 @@ def conv(rank, transposed=False):
     def of_layout(ops, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout,
                   out_dtype, **more):
         blocks = re.search(r"\d", data_layout + kernel_layout)
+        if blocks and more.get("out_channels") is None:  # TVM's, of whole blocks: the row's says what its weights hold
+            x, w = layout_transform(ops, data, data_layout, native), layout_transform(ops, weight, kernel_layout, kernel)
+            y = of_layout(ops, x, w, strides, padding, dilation, groups, native, kernel, native, out_dtype, **more)
+            return layout_transform(ops, y, native, out_layout or data_layout)
         if blocks and out_layout and rank == 2:  # the row knows what blocks make
             more["out_layout"] = out_layout
         elif blocks and out_layout not in (None, "", data_layout):
@@ -167,10 +172,11 @@ def pool(rank, kind):
 
     def of_layout(ops, data, layout, out_layout, attrs):
         out_layout = out_layout or layout
-        if re.search(r"\d", layout) and out_layout != layout:
-            raise InferError(f"{name}: out_layout {out_layout!r} of blocks must be layout {layout!r}")
-        if re.search(r"\d", layout) or layout == out_layout == native:
+        if layout == out_layout and (layout == native or rank == 2 and block_size(layout)):
             return ops.core(name, data, layout=layout, **attrs)
+        if re.search(r"\d", layout + out_layout):
+            y = ops.core(name, layout_transform(ops, data, layout, native), **attrs)
+            return layout_transform(ops, y, native, out_layout)
         y = ops.core(name, _turned(ops, data, _order(layout, native, "data")), **attrs)
         return _turned(ops, y, _order(native, out_layout, "the result"))
 

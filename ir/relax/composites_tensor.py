@@ -245,10 +245,8 @@ def layout_transform(ops, x, index_map=None, pad_value=None, axis_separators=(),
     moves = _moves(index_map, shape, target)
     if moves is not None:
         return ops("permute_dims", x, moves)
-    sizes, out = _static("layout_transform", shape), _static("layout_transform", target)
-    places = np.full(out, -1, np.int64)
-    for flat, at in enumerate(np.ndindex(*sizes)):
-        places[tuple(int(plain(i)) for i in index_map.map_indices([as_expr(a).astype("int64") for a in at]))] = flat
+    sizes, _ = _static("layout_transform", shape), _static("layout_transform", target)
+    places = index_map.map_ndarray(np.arange(1, np.prod(sizes, dtype=np.int64) + 1).reshape(sizes)) - 1
     filled = ops("take", ops("reshape", x, (-1,)), ops.constant(np.maximum(places, 0)), 0)
     if (places >= 0).all():
         return filled

@@ -264,6 +264,11 @@ def extern(name, struct_info=None):
 PACKED = ("call_packed", "call_pure_packed", "call_inplace_packed", "call_dps_packed", "call_builtin_with_ctx")
 
 
+# Operators with side effects.
+IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call_inplace_packed",
+                    "call_builtin_with_ctx"})
+
+
 @node
 class RelaxCall(RelaxExpr):
     """A call of an operator (op: its name, a key of the OpSpec table), of a function that is a value (op: a variable),
@@ -282,6 +287,17 @@ class RelaxCall(RelaxExpr):
     args: tuple
     attrs: dict = node_field(default_factory=dict)
     struct_info: StructInfo = None
+
+    def __init__(self, op, args, attrs=None, struct_info=None, sinfo_args=None):
+        """sinfo_args: of a foreign function, what TVM has in place of struct_info: one, or a list of them."""
+        if isinstance(struct_info, (list, tuple)):
+            struct_info, sinfo_args = None, struct_info
+        if struct_info is None and sinfo_args:
+            one = isinstance(sinfo_args, (list, tuple)) and len(sinfo_args) == 1
+            struct_info = as_struct_info(sinfo_args[0] if one else sinfo_args)
+        for name, value in zip(self._fields, (op, args, attrs, struct_info)):
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self):
         if isinstance(self.op, GlobalVar):  # as TVM has calls of functions
@@ -395,14 +411,25 @@ def _wrap(node, name):
 
 @node
 class Function(BaseFunc):
-    """A graph function. attrs: "global_symbol", "num_input" ..."""
+    """A graph function. attrs: "global_symbol", "num_input" ... is_pure: whether it says that it has no side effects.
+
+    TVM's order of arguments, is_pure before attrs, is taken too.
+    """
 
     params: tuple = node_field(define=True)
     body: SeqExpr = None
     ret_struct_info: StructInfo = None
     attrs: dict = node_field(default_factory=dict)
+    is_pure: bool = True
 
     def __post_init__(self):
+        if isinstance(self.attrs, bool):
+            is_pure, attrs = self.attrs, self.is_pure
+            object.__setattr__(self, "attrs", attrs if isinstance(attrs, dict) else {})
+            object.__setattr__(self, "is_pure", is_pure)
+        if self.attrs is None:
+            object.__setattr__(self, "attrs", {})
+        object.__setattr__(self, "is_pure", bool(self.is_pure))
         _wrap(self, "body")
         if self.ret_struct_info is not None:
             object.__setattr__(self, "ret_struct_info", as_struct_info(self.ret_struct_info))
@@ -428,7 +455,7 @@ class Function(BaseFunc):
     @property
     def struct_info(self):
         """Of the function as a value, which bindings inside another function hold."""
-        return FuncStructInfo(tuple(p.struct_info for p in self.params), self.ret_struct_info)
+        return FuncStructInfo(tuple(p.struct_info for p in self.params), self.ret_struct_info, self.is_pure)
 
     @property
     def outputs(self):
@@ -456,16 +483,28 @@ def call_tir(gv, args, out_sinfo, tir_vars=()):
     return RelaxCall("call_tir", _call_args(args), attrs, as_struct_info(out_sinfo))
 
 
+def call_tir_with_grad(gv, args, out_sinfo, te_grad_name, te_grad_kwargs=None, tir_vars=()):
+    """As call_tir, of a PrimFunc whose gradient is the registered function te_grad_name, called with te_grad_kwargs."""
+    call = call_tir(gv, args, out_sinfo, tir_vars)
+    grad = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
+    return call.replace(op="call_tir_with_grad", attrs={**call.attrs, **grad})
+
+
+def foreign_name(func):
+    """What the attribute "func" says: the name of a foreign function, or the variable that it is bound to."""
+    return func if isinstance(func, (RelaxVar, DataflowVar)) else str(func)
+
+
 def call_dps_packed(func, args, out_sinfo):
     """A destination-passing call of the foreign function named `func`: its inputs, then its outputs."""
-    return RelaxCall("call_dps_packed", _call_args(args), {"func": str(func)}, as_struct_info(out_sinfo))
+    return RelaxCall("call_dps_packed", _call_args(args), {"func": foreign_name(func)}, as_struct_info(out_sinfo))
 
 
 def call_packed(func, *args, sinfo_args=None):
     """A call of the foreign function named `func`, which returns what sinfo_args says (None: some object)."""
     info = ObjectStructInfo() if sinfo_args is None else as_struct_info(
         sinfo_args[0] if isinstance(sinfo_args, (list, tuple)) and len(sinfo_args) == 1 else sinfo_args)
-    return RelaxCall("call_packed", _call_args(args), {"func": str(func)}, info)
+    return RelaxCall("call_packed", _call_args(args), {"func": foreign_name(func)}, info)
 
 
 def call_pure_packed(func, *args, sinfo_args=None):
@@ -518,7 +557,7 @@ def dataflow_function(params, bindings, outputs, attrs=None):
     return function_of_blocks(params, (DataflowBlock(tuple(bindings)),), body, attrs)
 
 
-def function_of_blocks(params, blocks, result, attrs=None):
+def function_of_blocks(params, blocks, result, attrs=None, pure=True):
     """A Function of these blocks. DataflowVars in the result become RelaxVars of the same name, since they leave
     their block."""
     leaving = {id(v): RelaxVar(v.name, v.struct_info, v.origin) for v in collect(result, DataflowVar)}
@@ -530,4 +569,4 @@ def function_of_blocks(params, blocks, result, attrs=None):
             def visit_Constant(self, c):
                 return c
         blocks, result = Replace().visit((tuple(blocks), result))
-    return Function(tuple(params), SeqExpr(tuple(blocks), result), result.struct_info, dict(attrs or {}))
+    return Function(tuple(params), SeqExpr(tuple(blocks), result), result.struct_info, dict(attrs or {}), pure)

@@ -11,7 +11,7 @@ from .. import op as op_table
 from ..op import InferError
 from ..dtype import DataType
 from ..tir.index_map import IndexMap
-from .classic import Function, Namespace, dtype_of, plain, shape_of
+from .classic import Function, Namespace, dtype_of, plain, shape_of, widened
 from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
 from .infos import same_info
 from .rules import RULES, WINDOWS
@@ -19,6 +19,8 @@ from .runtime_calls import AS_VALUES
 from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
+
+_PER_AXIS = ("strides", "padding", "dilation", "output_padding", "pool_size", "output_size")
 
 
 class Ops:
@@ -183,6 +185,9 @@ class GraphNamespace(Namespace):
         names = self.operands_of(name)
         given = [n for n, o in zip(names, operands) if o is not None]
         attrs = {k: None if k == "out_dtype" and v in ("", "void") else plain(v) for k, v in attrs.items()}
+        spec = op_table.OPS.get(name) if name in WINDOWS else None
+        if spec is not None:  # one number for each axis, however it is written
+            attrs = {k: widened(name, spec, k, v) if k in _PER_AXIS else v for k, v in attrs.items()}
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]

@@ -43,6 +43,17 @@ def _dims(info):
     return info.values if isinstance(info, ShapeStructInfo) else None
 
 
+def new_dims(info):
+    """The symbolic dimensions that a MatchCast to `info` defines: those that stand alone."""
+    if isinstance(info, TupleStructInfo):
+        return [d for f in info.fields for d in new_dims(f)]
+    if isinstance(info, FuncStructInfo):
+        return [d for p in info.params or () for d in new_dims(p)]
+    dims = (info.value,) if isinstance(info, PrimStructInfo) else info.dims if isinstance(
+        info, TensorStructInfo) else getattr(info, "values", None)
+    return [d for d in dims or () if isinstance(d, Var)]
+
+
 def told_dims(params, args):
     """{dimension of parameters of these struct infos: what it is for arguments of those}."""
     dims = {}

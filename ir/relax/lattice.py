@@ -121,7 +121,16 @@ _CHECKS = {TensorStructInfo: _check_tensor, ShapeStructInfo: _check_shape, PrimS
 
 def finer(declared, actual):
     """What a value is: `actual`, unless what is declared says more, or else. declared: None where nothing is."""
-    return actual if declared is None or actual is not None and is_base_of(declared, actual) else declared
+    finest = declared is None or actual is not None and is_base_of(declared, actual)
+    return _with_devices(actual, declared) if finest else declared
+
+
+def _with_devices(info, declared):
+    """`info` with the devices that are declared where it names none."""
+    if isinstance(info, TupleStructInfo) and isinstance(declared, TupleStructInfo):
+        return info.replace(fields=tuple(map(_with_devices, info.fields, declared.fields)))
+    device = getattr(declared, "vdevice", None) if isinstance(info, TensorStructInfo) else None
+    return info.replace(vdevice=device) if device is not None and info.vdevice is None else info
 
 
 # ---------------------------------------------------------------- what two have in common

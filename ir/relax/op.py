@@ -20,7 +20,7 @@ from .graph_calls import GraphNamespace
 from .runtime_calls import RUNTIME
 from .expr import (  # noqa: F401
     PrimValue, RelaxExpr, RelaxTuple, call_builtin_with_ctx, call_dps_packed, call_inplace_packed, call_packed,
-    call_pure_packed, call_tir, const, get_shape_of)
+    call_pure_packed, call_tir, call_tir_with_grad, const, get_shape_of)
 from .inplace import call_tir_inplace  # noqa: F401
 
 _CONV = "data weight strides padding dilation groups data_layout kernel_layout out_layout out_dtype"
@@ -113,7 +113,7 @@ provides("classic_call")(_namespace.again)
 provides("in_operators")(_namespace.in_operators)
 provides("classic_names")(lambda: _KNOWN)
 __all__ = ["call", "call_builtin_with_ctx", "call_dps_packed", "call_inplace_packed", "call_packed",
-           "call_pure_packed", "call_tir", "call_tir_inplace", "names"]
+           "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "names"]
 
 
 def __getattr__(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import IntImm
+from ..vdevice import VDevice
 from .classic import plain
 from .composites import operands
 from .expr import (DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxString, RelaxVar, ShapeStructInfo, StructInfo,
@@ -123,6 +124,8 @@ def _larger(out, info):
 # ---------------------------------------------------------------- devices, workers
 
 def to_vdevice(data, dst_vdevice):
+    if not isinstance(dst_vdevice, VDevice):
+        fail("to_vdevice", f"dst_vdevice must be a VDevice, not {dst_vdevice!r}", InferTypeError)
     return _tensor("to_vdevice", data).replace(vdevice=dst_vdevice)
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..dtype import DataType
-from ..expr import IntImm, PrimExpr, as_expr, cast
+from ..expr import IntImm, PrimExpr, Var, as_expr, cast
 from ..expr import const as prim_const
 from ..node import Node, node, node_field, structural_equal, structural_hash
 from ..upper import upper, upper_method
@@ -62,6 +62,9 @@ def as_dims(values):
     """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
     if values is None:
         return None
+    for v in getattr(values, "values", values):
+        if isinstance(v, Var) and v.dtype != "int64":
+            raise ValueError(f"the value in ShapeStructInfo can only have dtype of int64, {v.name} is {v.dtype}")
     return Dims(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
 
 
@@ -75,6 +78,8 @@ def _set(node, name, value):
 
 def _set_rank(info, dims, ndim):
     """ndim, of a tuple of dimensions what it says; ValueError where a script gives both."""
+    if ndim < -1:
+        raise ValueError(f"{type(info).__name__}: ndim is a number of dimensions, or -1 where it is not known, not {ndim}")
     if dims is not None:
         if ndim != -1 and (isinstance(dims, list) or len(dims) != ndim):
             raise ValueError(f"{type(info).__name__}: cannot specify both shape and ndim; the shape has {len(dims)} "

@@ -10,11 +10,11 @@ from ..tir.verifier import VerifyError as TIRVerifyError
 from ..tir.verifier import verify as verify_prim_func
 from ..upper import upper
 from .control import dims_set_by, fields_of, is_control, problem
-from .expr import (PACKED, Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, FuncStructInfo, Function, If,
+from .expr import (IMPURE, PACKED, Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, FuncStructInfo, Function, If,
                    MatchCast, ObjectStructInfo, PrimStructInfo, PrimValue, RelaxCall, RelaxString, RelaxTuple, RelaxVar,
                    ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo)
 from .inplace import IN_PLACE, inplace_problem
-from .infos import call_dims, derived_info, same_info
+from .infos import call_dims, derived_info, new_dims, same_info
 from .lattice import common, is_base_of
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
@@ -25,7 +25,7 @@ class VerifyError(ValueError):
     """A module that breaks a rule; the message says which function and variable, and what was expected."""
 
 
-def verify(mod, wider=False):
+def verify(mod, wider=False, alone=False):
     """Return `mod` if it is well formed; raise VerifyError otherwise.
 
     Ensures, for each graph function:
@@ -42,13 +42,18 @@ def verify(mod, wider=False):
       so do the bodies of control.py's calls, which may use symbolic dimensions of their attrs["dims"].
     PrimFuncs are verified by tir's verifier.
 
-    wider: let what is declared say less than what is inferred, and variables share names, as TVM does.
+    wider: as TVM's rules are. What is declared may say less than what is inferred, variables may share names; functions
+    that say that they are pure call nothing with side effects, unless attrs["relax.force_pure"] says so; functions share
+    no symbolic dimensions; what stands in calls, conditions and results computes nothing.
+    alone: the functions may name others that the module lacks.
     """
     if not isinstance(mod, IRModule):
         raise VerifyError(f"verify takes an IRModule, not a {type(mod).__name__}")
     dims = list(mod.attrs.get("dims", ()))
     if isinstance(mod.functions.get("main"), Function):
         dims += _dims(p.struct_info for p in mod["main"].params)
+    if wider:
+        _verify_own_dims(mod)
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
             try:
@@ -56,23 +61,30 @@ def verify(mod, wider=False):
             except TIRVerifyError as error:
                 raise VerifyError(f"function {name}: {error}") from error
         elif isinstance(func, Function):
-            _Verifier(mod, name, func, dims, wider).run()
-        else:
+            _Verifier(mod, name, func, dims, wider, alone).run()
+        elif not isinstance(func, ExternFunc):
             raise VerifyError(f"function {name} is a {type(func).__name__}")
     return mod
+
+
+def _verify_own_dims(mod):
+    """Parameters of two functions have no symbolic dimension in common, but for bodies of control flow, which run inside
+    others, and what the module declares for all."""
+    functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+    shared, told = {id(v) for v in free_vars(mod.attrs.get("dims", ()))}, {}
+    if any(is_control(b.value) for f in functions.values() for b in f.bindings):
+        return
+    for name, func in functions.items():
+        for v in _dims(p.struct_info for p in func.params):
+            if told.setdefault(id(v), name) != name and id(v) not in shared:
+                raise VerifyError(f"Symbolic Var {v.name} presents in different functions in the same Module: "
+                                  f"{told[id(v)]} and {name}")
 
 
 def _dims(infos):
     """The symbolic dimensions in struct infos."""
     parts = [getattr(info, name, None) for info in infos for name in ("shape", "values", "value", "fields")]
     return free_vars([p for p in parts if p is not None])
-
-
-def new_dims(info):
-    """The symbolic dimensions that a MatchCast to `info` defines: those that stand alone."""
-    if isinstance(info, TupleStructInfo):
-        return [d for f in info.fields for d in new_dims(f)]
-    return [d for d in (getattr(info, "shape", None) or getattr(info, "values", None) or ()) if isinstance(d, Var)]
 
 
 def contradiction(info, target):
@@ -100,8 +112,9 @@ def contradiction(info, target):
 
 
 class _Verifier:
-    def __init__(self, mod, name, func, dims, wider=False):
-        self.mod, self.name, self.func, self.wider = mod, name, func, wider
+    def __init__(self, mod, name, func, dims, wider=False, alone=False):
+        self.mod, self.name, self.func, self.wider, self.alone = mod, name, func, wider, alone
+        self.dataflow = False  # inside a dataflow block
         self.dims = {id(d) for d in [*dims, *func.attrs.get("dims", ()), *_dims(p.struct_info for p in func.params)]}
         self.scope, self.defined, self.names = set(), set(), set()
         self.place = "its parameters"
@@ -114,6 +127,10 @@ class _Verifier:
         return same_info(info, declared) or self.wider and is_base_of(declared, info)
 
     def run(self):
+        forced = bool(self.func.attrs.get("relax.force_pure", False))
+        self.pure = self.wider and self.func.is_pure and not forced
+        if self.wider and forced and not self.func.is_pure:
+            self.fail("relax.force_pure is set, and the function says that it is not pure")
         for p in self.func.params:
             if not isinstance(p, RelaxVar):
                 self.fail(f"a parameter is a {type(p).__name__}, it must be a RelaxVar")
@@ -123,10 +140,13 @@ class _Verifier:
             check_places(self.func)
         except PlaceError as error:
             self.fail(str(error))
-        told_by_a_run = self.wider and type(info) is ObjectStructInfo
-        if self.func.ret_struct_info is not None and not told_by_a_run and not self._fits(
-                info, self.func.ret_struct_info):
-            self.fail(f"it is {info}, declared as {self.func.ret_struct_info}")
+        declared = self.func.ret_struct_info
+        if self.wider:
+            unknown = [d.name for d in _dims([declared]) if id(d) not in self.dims]
+            if unknown:
+                self.fail(f"it is declared as {declared}, and nothing defines {', '.join(unknown)}")
+        elif declared is not None and not is_base_of(declared, info) and not same_info(info, declared):
+            self.fail(f"it is {info}, declared as {declared}")
 
     def _seq(self, seq, place):
         """The struct info of a SeqExpr, its bindings checked."""
@@ -136,7 +156,7 @@ class _Verifier:
             if n + 1 < len(seq.blocks):
                 self.scope -= {id(b.var) for b in block.bindings if isinstance(b.var, DataflowVar)}
         self.place = place
-        return self._info(seq.body)
+        return self._atom(seq.body) if self.wider else self._info(seq.body)
 
     # ------------------------------------------------------------ variables
 
@@ -162,6 +182,7 @@ class _Verifier:
             self.fail("a dataflow block has no control flow: put the `if` outside" if isinstance(b.value, If) else
                       "call_packed may have side effects, which a dataflow block has none of: put it outside, or use "
                       "call_pure_packed")
+        self.dataflow = dataflow
         if isinstance(b.value, Function):
             self.scope.add(id(b.var))  # it may call itself
         info = self._info(b.value)
@@ -185,16 +206,17 @@ class _Verifier:
         return self._if(value) if isinstance(value, If) else self._atom(value)
 
     def _if(self, value):
-        place, cond = self.place, self._atom(value.cond)
+        place, cond = self.place, self._atom(self._leaf(value.cond, "the condition of the `if`"))
         if not (isinstance(cond, TensorStructInfo) and cond.ndim == 0 or isinstance(cond, PrimStructInfo)) or (
                 not cond.dtype.is_bool):
             self.fail(f"the condition of the `if` is {cond}, it must be a bool tensor without dimensions")
-        infos = []
+        infos, names = [], set()
         for branch, name in ((value.true_branch, "true"), (value.false_branch, "false")):
-            kept = set(self.scope), set(self.dims)
+            kept = set(self.scope), set(self.dims), set(self.names)
             infos.append(self._seq(branch, f"{place}, the {name} branch"))
-            self.scope, self.dims = kept
-        self.place = place
+            names |= self.names
+            self.scope, self.dims, self.names = kept
+        self.place, self.names = place, names
         if same_info(*infos):
             return infos[0]
         if not self.wider:
@@ -203,11 +225,17 @@ class _Verifier:
 
     def _local(self, func):
         """The struct info of a function that is a value, which may use what is in scope."""
-        inside = _Verifier(self.mod, f"{self.name}, {self.place}", func, ())
+        inside = _Verifier(self.mod, f"{self.name}, {self.place}", func, (), self.wider, self.alone)
         inside.dims |= self.dims
         inside.scope |= self.scope
         inside.run()
         return func.struct_info
+
+    def _leaf(self, value, what):
+        """`value`, which must be no tuple's item where TVM's rules hold."""
+        if self.wider and isinstance(value, TupleGetItem):
+            self.fail(f"{what} is a tuple's item; bind it to a variable")
+        return value
 
     def _atom(self, value):
         """The struct info of a value that computes nothing."""
@@ -219,12 +247,14 @@ class _Verifier:
         elif isinstance(value, RelaxTuple):
             return TupleStructInfo(tuple(map(self._atom, value.fields)))
         elif isinstance(value, TupleGetItem):
-            info = self._atom(value.tuple_value)
+            info = self._atom(self._leaf(value.tuple_value, "what an item is taken of"))
             if not isinstance(info, TupleStructInfo) or not 0 <= value.index < len(info.fields):
                 self.fail(f"item {value.index} of {info}, which has no such item")
             return info.fields[value.index]
         elif isinstance(value, GlobalVar):  # a function as a value, of a closure
             if value not in self.mod:
+                if self.alone:
+                    return value.struct_info or FuncStructInfo.opaque_func()
                 self.fail(f"{value.name} is no function of the module")
             return getattr(self.mod[value], "struct_info", None) or FuncStructInfo.opaque_func()
         elif not isinstance(value, (Constant, ShapeExpr, PrimValue, RelaxString, DataTypeImm, ExternFunc)):
@@ -236,9 +266,16 @@ class _Verifier:
             if isinstance(a, TupleGetItem):
                 self.fail(f"an argument of {call.op} is a tuple's item; bind it to a variable")
         args = [self._atom(a) for a in call.args]
+        if self.wider and self._is_impure(call):
+            text = str(call)
+            if self.dataflow:
+                self.fail(f"Impure function call {text} occurs within a dataflow block")
+            if self.pure:
+                self.fail(f"the function is annotated as pure but contains an impure call: {text}; write pure=False, or set "
+                          "relax.force_pure")
         if isinstance(call.op, (RelaxVar, DataflowVar)):
             self._call_value(call, args)
-        elif call.op in ("call_tir", "call_tir_inplace"):
+        elif call.op in ("call_tir", "call_tir_inplace", "call_tir_with_grad"):
             self._call_tir(call, args)
         elif call.op == "call":
             self._call_function(call, args)
@@ -249,6 +286,14 @@ class _Verifier:
         else:
             self._operator(call)
         return call.struct_info
+
+    def _is_impure(self, call):
+        """Whether a call may have side effects."""
+        if call.op == "call":
+            func = self.mod.functions.get(call.attrs["gv"].name)
+            return isinstance(func, Function) and not func.is_pure
+        info = getattr(call.op, "struct_info", None)
+        return call.op in IMPURE if info is None else not info.purity
 
     def _operator(self, call):
         spec = op_table.OPS.get(call.op)
@@ -295,7 +340,10 @@ class _Verifier:
 
     def _foreign(self, call, args):
         """A call of a function that no one here knows: its results are what the call declares."""
-        if not isinstance(call.attrs.get("func"), str):
+        func = call.attrs.get("func")
+        if isinstance(func, (RelaxVar, DataflowVar)):
+            self._atom(func)
+        elif not isinstance(func, str):
             self.fail(f"{call.op} has attributes {sorted(call.attrs)}, it needs func, the name of the foreign function")
         if call.op != "call_dps_packed":
             return
@@ -306,6 +354,8 @@ class _Verifier:
 
     def _callee(self, call, kind, gv=None):
         gv = gv or call.attrs.get("gv")
+        if self.alone and isinstance(gv, GlobalVar) and gv not in self.mod:
+            return gv.name, None
         if gv is None or gv not in self.mod:
             self.fail(f"{call.op} of {getattr(gv, 'name', gv)}, which is no function of the module")
         if not isinstance(self.mod[gv], kind):
@@ -315,6 +365,8 @@ class _Verifier:
 
     def _call_function(self, call, args):
         name, func = self._callee(call, (Function, PrimFunc))
+        if func is None:
+            return
         if len(args) != len(func.params):
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
         if isinstance(func, PrimFunc):
@@ -340,6 +392,8 @@ class _Verifier:
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)
+        if func is None:
+            return
         wrong = inplace_problem(call) if IN_PLACE in call.attrs else None
         if wrong:
             self.fail(wrong)
@@ -357,7 +411,8 @@ class _Verifier:
                 self.fail(f"buffer {buffer.name} of {name} is {buffer.dtype}, the tensor is {info}")
             if self.wider and not isinstance(info.shape, tuple):
                 continue
-            if not _fits(info.shape, buffer.shape, known):
+            flat = self.wider and len(info.shape) != len(buffer.shape)
+            if flat or not _fits(info.shape, buffer.shape, known):
                 self.fail(f"buffer {buffer.name} of {name} has shape {shape_text(buffer.shape)}, the tensor "
                           f"{shape_text(info)}")
 

@@ -41,15 +41,20 @@ def ir_module(*cls, check_well_formed=True):
     return decorator(read, cls)
 
 
-def relax_function(*func, pure=True, private=False):
-    """@R.function: the function as a relax Function. Inside an @I.ir_module class the class reads it."""
+def relax_function(*func, pure=True, private=False, check_well_formed=True):
+    """@R.function: the function as a relax Function. Inside an @I.ir_module class the class reads it.
+
+    pure: whether it says that it has no side effects; relax.analysis.well_formed holds it to that.
+    """
     frame = sys._getframe(1)
 
     def read(f):
         if in_class(f, frame):
             return f
         source = Source.of(f, frame)
-        return RelaxParser(source, surroundings(f, frame), True).top(source.parse()[0], private)
+        parser = RelaxParser(source, surroundings(f, frame), True)
+        parser.check_well_formed = check_well_formed
+        return parser.top(source.parse()[0], private, pure)
     return decorator(read, func)
 
 

@@ -6,10 +6,12 @@ import ast
 from ..expr import Range, Var, as_expr, const
 from ..module import GlobalVar, IRModule
 from ..names import unique_name
+from ..relax.expr import ExternFunc, ObjectStructInfo
 from ..node import REGISTRY, load_json, structural_equal
 from ..tir.function import PrimFunc
 from ..tir.intrin import ret
 from ..tir.stmt import Evaluate
+from ..vdevice import DummyGlobalInfo, VDevice
 from . import specs as S
 from .errors import ScriptError
 from .evaluator import Evaluator, describe
@@ -47,11 +49,10 @@ def _metadata(text):
 
 ROWS = {
     "module_attrs": lambda attrs: S.AttrsSpec("module", dict(attrs)), "GlobalVar": GlobalVar, "metadata": _metadata,
-    "Range": _range,
+    "Range": _range, "vdevice": VDevice, "dummy_global_info": DummyGlobalInfo,
+    "module_global_infos": lambda infos: S.AttrsSpec("infos", {k: tuple(v) for k, v in infos.items()}),
 }
 I = Namespace("I", ROWS, _node_class, {  # noqa: E741
-    "module_global_infos": "a module has no devices of its own: its target is chosen by build and compile",
-    "vdevice": "a module has no devices of its own: its target is chosen by build and compile",
     "pyfunc": "a module holds prim_funcs and graph functions"})
 NAMESPACES = {"ir": I, "tir": T, "relax": R}
 
@@ -61,6 +62,7 @@ class ModuleParser(Evaluator):
         super().__init__(source, env, trusted)
         self.metadata = metadata or {}
         self.check_well_formed = True
+        self.global_infos = {}  # those of the class
         self.shared = {}  # name -> Var declared in the class: it belongs to all functions
 
     # ------------------------------------------------------------ documents
@@ -121,7 +123,7 @@ class ModuleParser(Evaluator):
             self.fail(node, "expected a class below @I.ir_module")
         everything = Globals()
         self.env = {**self.env, "cls": everything, node.name: everything}
-        self.added, functions, attrs = {}, {}, {}
+        self.added, functions, attrs, self.global_infos = {}, {}, {}, {}
         self.functions = {c.name: c for c in node.body if isinstance(c, ast.FunctionDef)}
         for child in node.body:
             if isinstance(child, ast.FunctionDef):
@@ -129,16 +131,21 @@ class ModuleParser(Evaluator):
                 functions.update({**self.added, **made})
                 self.functions.update(made)
             elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
+                name = child.targets[0].id
                 self._constant(child)
+                if isinstance(self.env[name], ExternFunc):
+                    functions[name] = self.env[name]
             elif isinstance(child, ast.Expr):
                 value = self.eval(child.value)
                 if isinstance(value, S.AttrsSpec) and value.owner == "module":
                     attrs.update(value.attrs)
+                elif isinstance(value, S.AttrsSpec) and value.owner == "infos":
+                    self.global_infos.update(value.attrs)
                 elif not isinstance(child.value, ast.Constant):
                     self.fail(child, f"expected I.module_attrs, not {describe(value)}")
             elif not isinstance(child, ast.Pass):
                 self.fail(child, "a module holds functions, constants and I.module_attrs")
-        return IRModule(functions, attrs)
+        return IRModule(functions, attrs, self.global_infos)
 
     def _add(self, func, hint):
         """The GlobalVar of a PrimFunc of the class, an equal one's where there is one, that no statement defines."""
@@ -149,19 +156,20 @@ class ModuleParser(Evaluator):
         return GlobalVar(name)
 
     def _signature(self, name):
-        """A function of the class, of one that comes later what stands before its body; None when that does not say
-        what it returns."""
+        """A function of the class, of one that comes later what stands before its body: an object, where that does not
+        say what it returns."""
         found = self.functions.get(name)
         if not isinstance(found, ast.FunctionDef):
             return found
         kind = self._decorator(found)[0]
         if kind is T.prim_func:
             return PrimFunc((), {}, self._returned(found))
-        if kind is not R.function or found.returns is None:
+        if kind is not R.function:
             return None
         parser = RelaxParser(self.source, self.env, self.trusted)
-        parser.shared = self.shared
-        return parser.signature(found)
+        parser.shared, parser.global_infos = self.shared, self.global_infos
+        func = parser.signature(found, self._decorator(found)[1].get("pure", True))
+        return func if func.ret_struct_info is not None else func.replace(ret_struct_info=ObjectStructInfo())
 
     def _returned(self, node):
         """What stands for the body of a prim_func that comes later: a T.ret of what it is declared to return."""
@@ -180,8 +188,11 @@ class ModuleParser(Evaluator):
         parser.shared = self.shared
         parser.metadata = self.metadata
         parser.function_of, parser.add_function = self._signature, self._add
-        check = (self.check_well_formed and keywords.get("check_well_formed", True),) if is_tir else ()
-        return {node.name: parser.top(node, keywords.get("private", False), *check)}
+        check = self.check_well_formed and keywords.get("check_well_formed", True)
+        if not is_tir:
+            parser.global_infos, parser.check_well_formed = self.global_infos, check
+        last = check if is_tir else keywords.get("pure", True)
+        return {node.name: parser.top(node, keywords.get("private", False), last)}
 
     def _decorator(self, node):
         for d in node.decorator_list:

@@ -10,6 +10,7 @@ from ..relax import control, expr, op
 from ..relax.control import CONTROL
 from ..relax.expr import PACKED, DataTypeImm, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, const
 from . import specs as S
+from .macros import macro
 from .namespaces import Namespace
 
 
@@ -135,10 +136,12 @@ ROWS = {
     "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
+    "ExternFunc": expr.ExternFunc, "macro": macro,
     "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
     "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
-    **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "emit_te")},
+    **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "call_tir_with_grad",
+                                          "emit_te", "to_vdevice")},
 }
 ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec, **{  # where scripts look up what R.Tensor makes
     f"{name}Proxy": ROWS[name] for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")})

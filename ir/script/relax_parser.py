@@ -9,41 +9,37 @@ import ast
 from types import ModuleType
 
 from ..expr import PrimExpr, Var, as_expr, const, free_vars
-from ..module import GlobalVar, linked
+from ..module import SYMBOL, GlobalVar, linked
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
-from ..relax.control import BODIES, tensor_to_shape
-from ..relax.inplace import call_tir_inplace
-from ..relax.tensor_calls import TensorCall
-from ..relax.infos import call_info, derived_info, same_info
-from ..relax.lattice import common, erased, finer, is_base_of
+from ..relax.infos import call_info, derived_info, new_dims, same_info
+from ..relax.lattice import BaseCheckResult, base_check, common, erased, finer
 from ..names import unique_name
 from ..tir.function import PrimFunc
-from ..vdevice import VDevice
 from . import specs as S
-from .evaluator import Evaluator, describe
+from .evaluator import describe
+from .macros import Macro
 from .namespaces import is_number
+from .relax_calls import CallParser
+from .relax_infos import VARS
 from .relax_names import (FACTS, CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, PerAxis, R,
                           Special)
 
 PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
                     ast.Mod: "mod", ast.FloorDiv: "floor_divide", ast.Lt: "less", ast.LtE: "less_equal",
                     ast.Gt: "greater", ast.GtE: "greater_equal"}
-VARS = (X.RelaxVar, X.DataflowVar)
-
-
+LEAVES = (*VARS, X.Constant, X.ShapeExpr, X.PrimValue, X.RelaxString, X.DataTypeImm, X.RelaxTuple, X.ExternFunc, GlobalVar)
 INFOS = ("Tensor", "Shape", "Tuple", "Object", "Prim", "Callable")  # names of struct info
 
 
-def _outside(info, params, declared):
-    """Struct info of a result as callers see it: without variables of shapes that are no parameters and, where a result
-    is declared, without dimensions that no parameter tells."""
-    dims = free_vars(info if declared is None else [p.struct_info for p in params])
-    return erased(info, {v: v for v in dims}, {p: p for p in params})
+def is_void(value):
+    """Whether there is nothing in a value: what R.print gives."""
+    info = value.struct_info
+    return isinstance(info, X.TupleStructInfo) and not info.fields
 
 
-class RelaxParser(Evaluator):
+class RelaxParser(CallParser):
     """Parses one graph function. Integers in shapes are int64."""
 
     default_int = "int64"
@@ -57,41 +53,63 @@ class RelaxParser(Evaluator):
         self.used = set()  # names of variables so far; `taken` also has those that the script uses
         self.taken = set()
         self.outputs = None  # inside a dataflow block: the names visible outside it
+        self.check_well_formed = True  # hold what calls are annotated with to what they give
+        self.returned = None  # the result, once the script has said it
+        self.returning = False  # in what `return` says, which may be of the last dataflow block
+        self.around = ()  # dimensions of what a function stands in
 
     # ------------------------------------------------------------ functions
 
-    def top(self, node, private=False):
+    def top(self, node, private=False, pure=True):
         """The Function of a decorated function that stands alone."""
-        return linked(self.function(node), node.name, private)
+        func = self.function(node, pure)
+        if private and SYMBOL in func.attrs:
+            self.fail(node, f"function {node.name} is private and has a global_symbol, {func.attrs[SYMBOL]}, by which "
+                            "others find it: it must be one or the other")
+        return linked(func, node.name, private)
 
-    def function(self, node):
+    def function(self, node, pure=True):
         """The Function of an ast.FunctionDef."""
         if not isinstance(node, ast.FunctionDef):
             self.fail(node, "expected `def name(parameters):` below @R.function")
         self.taken = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         params, returns = self._header(node)
-        result = None
+        self.returned = None
         for k, statement in enumerate(node.body):
+            if self.returned is not None:
+                self.fail(node.body[k], "nothing may follow return")
             if isinstance(statement, ast.Return):
-                if k + 1 < len(node.body):
-                    self.fail(node.body[k + 1], "nothing may follow return")
-                result = self._result(statement)
+                self.returned = self._result(statement)
             else:
                 self.statement(statement)
-        if result is None:
+        if self.returned is None:
             self.fail(node, f"function {node.name} ends without `return value`")
         self._close_block()
-        body = X.SeqExpr(tuple(self.blocks), result)
-        info = finer(returns, _outside(result.struct_info, params, returns))
-        return X.Function(tuple(params), body, info, self.attrs)
+        body = X.SeqExpr(tuple(self.blocks), self.returned)
+        dims = self._known_dims(node, params)
+        info = finer(returns, erased(body.struct_info, {v: v for v in dims}, {p: p for p in params}))
+        return X.Function(tuple(params), body, info, self.attrs, pure)
 
-    def signature(self, node):
+    def _known_dims(self, node, params):
+        """The dimensions that a function's result may speak of. A parameter must have those of its own as they are."""
+        told = [d for p in params for d in new_dims(p.struct_info)]
+        known = [*told, *self.shared.values(), *self.around, *free_vars(self.attrs.get("dims", ()))]
+        for p in params:
+            lost = [v.name for v in free_vars(p.struct_info) if not any(v is d for d in known)]
+            if lost:
+                self.fail(node, f"the symbolic dimension {lost[0]} of parameter {p.name} is not defined: a parameter "
+                                f"must have {lost[0]} itself as a dimension")
+        return known
+
+    def signature(self, node, pure=True):
         """A Function of an ast.FunctionDef's parameters and result, without a body."""
         params, returns = self._header(node)
-        return X.Function(tuple(params), None, returns)
+        return X.Function(tuple(params), None, returns, {}, pure)
 
     def _header(self, node):
         params = [self._parameter(a) for a in node.args.args]
+        if isinstance(node.returns, ast.Constant) and node.returns.value is None:  # `-> None`: nothing
+            return params, X.TupleStructInfo(())
         return params, self.info(self.eval(node.returns), node.returns) if node.returns is not None else None
 
     def _parameter(self, arg):
@@ -109,7 +127,9 @@ class RelaxParser(Evaluator):
     def _result(self, node):
         if node.value is None:
             self.fail(node, "return needs a value; R.tuple() is none at all")
+        self.returning = True
         value = self.value(self.eval(node.value), node)
+        self.returning = False
         return self._bind(self._new("gv"), value) if isinstance(value, X.RelaxCall) else value
 
     # ------------------------------------------------------------ statements
@@ -127,6 +147,9 @@ class RelaxParser(Evaluator):
 
     def stmt_Expr(self, node):
         value = self.eval(node.value)
+        if isinstance(value, X.RelaxExpr) and not is_void(value):
+            self.fail(node, "Non-void expressions must be bound to a variable, this is one of type "
+                            f"{value.struct_info}: write `name = ...`")
         if isinstance(value, S.AttrsSpec) and value.owner == "function":
             self.attrs.update(value.attrs)
         elif isinstance(value, OutputSpec):
@@ -173,23 +196,21 @@ class RelaxParser(Evaluator):
             cast_info = self.info(value.info, node)
             self._bind(name, self.leaf(value.value, node), info or cast_info, X.MatchCast)
         elif isinstance(value, (X.RelaxExpr, tuple, list)) or is_number(value):
-            value = self.value(value, node)
-            if isinstance(info, X.TensorStructInfo) and info.dtype == "void" and is_base_of(info, value.struct_info):
-                info = None  # R.Tensor((2, 3)), whatever the dtype is: the value's says more
-            self._bind(name, self._declared(value, info, node), info)
+            self._bind(name, self._declared(self.value(value, node), info, node))
         else:  # a name for something that is no value of the graph: `cls = Module`, a dimension
             self.define(name, value)
 
     def _declared(self, value, info, node):
-        """`value`, a call with the struct info it is annotated with."""
+        """`value`, a call with the struct info it is annotated with. Of other values it is known."""
         found = getattr(value, "struct_info", None)
         if info is None:
             if isinstance(value, X.RelaxCall) and found is None:
                 self.fail(node, f"what {value.op} gives is not known: annotate the variable, as in "
                                 '`y: R.Tensor((1, 8), "float32") = ...`')
             return value
-        if found is not None and not is_base_of(info, found):
-            self.fail(node, f"the variable is declared as {info}, its value is {found}")
+        held = self.check_well_formed or not isinstance(value, X.RelaxCall)
+        if held and found is not None and base_check(info, found) == BaseCheckResult.FAIL_L0:
+            self.fail(node, f"Invalid annotation: the variable is declared as {info}, its value is {found}")
         return value.replace(struct_info=info) if isinstance(value, X.RelaxCall) else value
 
     def _bind(self, name, value, info=None, kind=X.VarBinding):
@@ -216,45 +237,64 @@ class RelaxParser(Evaluator):
             self.fail(node, "a dataflow block inside another")
         last = node.body[-1]
         names = last.value.args if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else []
+        names = ast.walk(last) if isinstance(last, ast.Return) else names
         self._close_block()
         outputs = {n.id for n in names if isinstance(n, ast.Name)}
         assigned = [{n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
                     for s in node.body]
         for n, s in enumerate(node.body):  # of several values that one name takes only the last is visible outside
             self.outputs = outputs.difference(*assigned[n + 1:])
-            self.statement(s)
-        if not isinstance(last, ast.Expr) or not isinstance(self.eval(last.value), OutputSpec):
+            if s is last and isinstance(last, ast.Return):  # what it names is visible outside
+                self.outputs = outputs | {"gv"}
+                self.returned = self._result(last)
+            else:
+                self.statement(s)
+        if self.returned is None and (not isinstance(last, ast.Expr) or not isinstance(self.eval(last.value), OutputSpec)):
             self.fail(last, "a dataflow block ends with R.output(names), which lists what is visible outside it")
+        self._check_outputs(last, outputs)
         self.outputs = None
         self._close_block(X.DataflowBlock)
+
+    def _check_outputs(self, node, names):
+        """A dataflow block's R.output lists what it defines."""
+        own = [b.var for b in self.bindings]
+        for name in sorted(names) if self.returned is None else ():
+            if not any(self.scopes[-1].get(name) is v for v in own):
+                self.fail(node, f"R.output lists {name}, which the dataflow block does not define")
 
     def stmt_If(self, node):
         """`if cond:` and `else:`, each ending with an assignment to one and the same name."""
         if self.outputs is not None:
             self.fail(node, "a dataflow block has no control flow: end it before `if`")
         cond = self.leaf(self.eval(node.test), node.test)
-        branches = [self._branch(node, nodes) for nodes in (node.body, node.orelse)]
-        (name, info, true_branch), (other, _, false_branch) = branches
+        outer, branches, used = set(self.used), [], set()
+        for nodes, suffix in ((node.body, "_then"), (node.orelse, "_else")):
+            self.used = set(outer)  # the branches may use one name each for itself
+            branches.append(self._branch(node, nodes, suffix))
+            used |= self.used
+        self.used = used
+        (name, true_branch), (other, false_branch) = branches
         if name != other:
             self.fail(node, f"the branches end by assigning {name} and {other}: they must assign the same name")
         given = true_branch.struct_info, false_branch.struct_info
-        if not same_info(*given):
-            if type(given[0]) is not type(given[1]):
-                self.fail(node, f"the branches give {given[0]} and {given[1]}")
-            info = info or common(*given)
-        self._bind(name, X.If(cond, true_branch, false_branch), info)
+        if not same_info(*given) and type(given[0]) is not type(given[1]):
+            self.fail(node, f"the branches give {given[0]} and {given[1]}")
+        self._bind(name, X.If(cond, true_branch, false_branch), None if same_info(*given) else common(*given))
 
     def stmt_FunctionDef(self, node):
         """A function inside a function is a value, which its name is bound to."""
         if self.outputs is not None:
             self.fail(node, "a dataflow block binds values of graphs: put the function before it")
         itself = self._itself(node)
-        outer = self.attrs, self.blocks, self.bindings, self.taken
+        outer = self.attrs, self.blocks, self.bindings, self.taken, self.around
+        self.around = [*self.around, *(v for scope in self.scopes for v in scope.values() if isinstance(v, Var))]
         self.attrs, self.blocks, self.bindings = {}, [], []
         self.scopes.append({})
-        func = self.function(node)
+        keywords = {k.arg: self.eval(k.value) for d in node.decorator_list if isinstance(d, ast.Call) for k in d.keywords}
+        func = self.function(node, keywords.get("pure", True))
+        self.returned = None
         self.scopes.pop()
-        self.attrs, self.blocks, self.bindings, self.taken = outer
+        self.attrs, self.blocks, self.bindings, self.taken, self.around = outer
         if itself is None:
             self._bind(node.name, func)
             return
@@ -276,23 +316,30 @@ class RelaxParser(Evaluator):
         self.define(node.name, var)
         return var
 
-    def _branch(self, node, nodes):
-        """(name, struct info or None, SeqExpr) of a branch."""
-        last = nodes[-1] if nodes else None
+    def _branch(self, node, nodes, suffix):
+        """(name, SeqExpr) of a branch: what its last statement binds is its value, under that name and `suffix`."""
+        last = nodes[-1] if nodes else node
         target = getattr(last, "target", None) or (getattr(last, "targets", None) or [None])[0]
-        if not isinstance(target, ast.Name):
-            self.fail(last or node, "both branches of an `if` end with `name = value`")
         outer, self.blocks, self.bindings = (self.blocks, self.bindings), [], []
         self.scopes.append({})
-        for s in nodes[:-1]:
+        for s in nodes:
             self.statement(s)
-        value = self.leaf(self.eval(last.value), last)
         self._close_block()
-        branch = X.SeqExpr(tuple(self.blocks), value)
         self.scopes.pop()
+        *blocks, block = self.blocks or [None]
         self.blocks, self.bindings = outer
-        annotated = getattr(last, "annotation", None)
-        return target.id, self.info(self.eval(annotated), annotated) if annotated is not None else None, branch
+        bound = block.bindings[-1] if block is not None and block.bindings else None
+        if bound is None or isinstance(bound.var, X.DataflowVar) or not isinstance(
+                last, (ast.Assign, ast.AnnAssign, ast.Expr, ast.If, ast.With)):
+            self.fail(last, "both branches of an `if` end with `name = value`")
+        name = target.id if isinstance(target, ast.Name) else "_" if isinstance(last, ast.Expr) else bound.var.name
+        self.used.discard(bound.var.name)
+        body, kept = bound.value, block.bindings[:-1]
+        if isinstance(bound, X.MatchCast) or not isinstance(body, LEAVES):
+            body = X.RelaxVar(unique_name(name + suffix, self.used), bound.var.struct_info)
+            kept += (type(bound)(body, bound.value),)
+        blocks += [block.replace(bindings=kept)] if kept else []
+        return name, X.SeqExpr(tuple(blocks), body)
 
     # ------------------------------------------------------------ values
 
@@ -325,7 +372,7 @@ class RelaxParser(Evaluator):
         fields = getattr(base.struct_info, "fields", None)
         if fields is None or not isinstance(index, int) or not -len(fields) <= index < len(fields):
             self.fail(node, f"{index!r} is no element of {base.struct_info}")
-        return base[index]
+        return (self.leaf(base, node) if isinstance(base, X.TupleGetItem) else base)[index]
 
     def eval_Name(self, node):
         """In the first scripts for Relax, relax.add is what is now R.add, and Tensor is R.Tensor."""
@@ -336,6 +383,9 @@ class RelaxParser(Evaluator):
         if node.id in INFOS and not any(node.id in scope for scope in (*self.scopes, self.env)):
             return getattr(R, node.id)
         value = super().eval_Name(node)
+        if isinstance(value, X.DataflowVar) and self.outputs is None and not self.returning:
+            self.fail(node, f"{node.id!r} is not defined here: it is a variable of a dataflow block, which R.output of the "
+                            "block does not list")
         is_package = isinstance(value, ModuleType) and value.__name__.rpartition(".")[2] == "relax"
         return R if is_package else value
 
@@ -379,18 +429,43 @@ class RelaxParser(Evaluator):
             return self.operator(node, function.name, args, kwargs)
         if isinstance(function, InfoName) or function is CastSpec:
             return function(*args, **kwargs)
+        if isinstance(function, Macro):
+            return self.macro(node, function, args, kwargs)
         if isinstance(function, Special):
             return getattr(self, "call_" + function.name)(node, *args, **kwargs)
         if isinstance(function, GlobalVar):
             args, func = tuple(self.leaf(a, node) for a in args), self.function_of(function.name)
             if isinstance(func, PrimFunc):  # in place, of arguments that are its outputs too
                 return X.RelaxCall("call", args, {"gv": function}, X.TupleStructInfo(()))
-            info = None if getattr(func, "ret_struct_info", None) is None else call_info(func, args)
+            if getattr(func, "ret_struct_info", None) is not None:
+                return X.RelaxCall("call", args, {"gv": function}, call_info(func, args))
+            known = function.struct_info  # of another module's function
+            info = None if known is None else derived_info(known.params, known.ret, args)
             return X.RelaxCall("call", args, {"gv": function}, info)
-        if isinstance(function, VARS) and getattr(function.struct_info, "params", None) is not None:
+        if isinstance(function, VARS) and isinstance(function.struct_info, X.FuncStructInfo):
             args, info = tuple(self.leaf(a, node) for a in args), function.struct_info
-            return X.RelaxCall(function, args, None, derived_info(info.params, info.ret, args))
+            ret = info.ret if info.params is None else derived_info(info.params, info.ret, args)
+            return X.RelaxCall(function, args, None, ret)
         return super().call(node, function, args, kwargs)
+
+    def macro(self, node, macro, args, kwargs):
+        """The result of R.macro: its statements are put here, its parameters bound to the arguments."""
+        names = [a.arg for a in macro.tree.args.args]
+        bound = dict(zip(names, args), **kwargs)
+        if len(args) > len(names) or set(bound) != set(names):
+            self.fail(node, f"macro {macro.tree.name} takes ({', '.join(names)})")
+        *statements, last = macro.tree.body
+        kept = self.scopes, self.env, self.source
+        self.source = macro.source
+        self.scopes, self.env = ([bound], macro.env) if macro.hygienic else ([*self.scopes, bound], self.env)
+        try:
+            for s in statements:
+                self.statement(s)
+            if isinstance(last, ast.Return) and last.value is not None:
+                return self.eval(last.value)
+            return self.statement(last)
+        finally:
+            self.scopes, self.env, self.source = kept
 
     def operator(self, node, name, args, attrs):
         """A call of an operator in its classic spelling; calls that it is made of are bound first."""
@@ -416,158 +491,6 @@ class RelaxParser(Evaluator):
             a = self._flat(a) if isinstance(a, X.RelaxCall) else a
             return self._bind(self._new("lv"), a) if isinstance(a, (X.RelaxCall, X.TupleGetItem)) else a
         return call.replace(args=tuple(map(bound, call.args)))
-
-    def call_call_tir(self, node, gv, args=(), out_sinfo=None, tir_vars=(), **attrs):
-        """R.call_tir(cls.f, (x, y), out_sinfo=R.Tensor(...), tir_vars=R.shape([n]))"""
-        if not isinstance(gv, GlobalVar):
-            self.fail(node, f"R.call_tir calls a function of the module, as cls.name, not {describe(gv)}")
-        if out_sinfo is None:
-            self.fail(node, "R.call_tir needs out_sinfo, the struct info of what it makes")
-        out = [self.info(i, node) for i in out_sinfo] if isinstance(out_sinfo, (list, tuple)) \
-            else self.info(out_sinfo, node)
-        args = args.fields if isinstance(args, X.RelaxTuple) else args
-        args = args if isinstance(args, (tuple, list)) else (args,)
-        dims = tuple(getattr(tir_vars, "values", tir_vars))
-        call = X.call_tir(gv, [self.leaf(a, node) for a in args], out, dims)
-        return call.replace(attrs={**call.attrs, **attrs}) if attrs else call
-
-    def call_emit_te(self, node, func, *args, primfunc_name_hint=None, **kwargs):
-        """R.emit_te(f, x, 2): R.call_tir of the PrimFunc that f describes, which joins the module"""
-        if self.add_function is None:
-            self.fail(node, "R.emit_te adds a function to the module: write it in a class below @I.ir_module")
-        made = TensorCall(func, args, kwargs, lambda a: self.leaf(a, node), None)
-        name = primfunc_name_hint or getattr(func, "name", None) or getattr(func, "__name__", "te_func")
-        gv = self.add_function(made.func, name.rpartition(".")[2].replace("<lambda>", "te_func"))
-        return X.call_tir(gv, made.args, made.info, made.dims)
-
-    def call_call_tir_inplace(self, node, gv, args=(), inplace_indices=(), out_sinfo=None, tir_vars=()):
-        """R.call_tir_inplace(cls.f, (x, y), inplace_indices=[0], out_sinfo=[R.Tensor(...)])"""
-        call = self.call_call_tir(node, gv, args, out_sinfo, tir_vars)
-        info = call.struct_info
-        try:
-            return call_tir_inplace(gv, call.args, inplace_indices, list(getattr(info, "fields", (info,))),
-                                    call.attrs["sym_args"])
-        except ValueError as error:
-            self.fail(node, str(error))
-
-    def call_call_if(self, node, cond, *args, then, other, dims=()):
-        """R.call_if(c, x, then=cls.f, other=cls.g, dims=[(n, 2, 3)]), annotated with what it gives"""
-        dims = tuple((var, *(as_expr(v).astype("int64") for v in values)) for var, *values in dims)
-        return self._control(node, "call_if", (cond, *args), {"then": then, "other": other, "dims": dims})
-
-    def call_call_loop(self, node, *args, body, index, turns=None, count=None, limit=False, cond=False, carried=0,
-                       scanned=0):
-        """R.call_loop(limit, cond, *carried, *scanned, *captured, body=cls.f, index=i, ...), annotated"""
-        turns = None if turns is None else as_expr(turns).astype("int64")
-        attrs = {"body": body, "index": index, "turns": turns, "count": count, "limit": limit, "cond": cond,
-                 "carried": carried, "scanned": scanned}
-        return self._control(node, "call_loop", args, attrs)
-
-    def _control(self, node, name, args, attrs):
-        for key in BODIES[name]:
-            if not isinstance(attrs[key], GlobalVar):
-                self.fail(node, f"R.{name}: {key} is a function of the module, as cls.name, not {describe(attrs[key])}")
-        return X.RelaxCall(name, tuple(self.leaf(a, node) for a in args), attrs, None)
-
-    def call_tensor_to_shape(self, node, tensor, dims=None):
-        """R.tensor_to_shape(x, dims=[n, m])"""
-        if dims is None:
-            return self.operator(node, "tensor_to_shape", (tensor,), {})
-        return tensor_to_shape(self.leaf(tensor, node), dims)
-
-    def call_call_packed(self, node, name, *args, sinfo_args=None, kind="call_packed", **attrs):
-        """R.call_packed("name", x, sinfo_args=R.Tensor(...))"""
-        if isinstance(sinfo_args, (list, tuple)):
-            sinfo_args = sinfo_args[0] if len(sinfo_args) == 1 else InfoSpec("Tuple", tuple(sinfo_args))
-        info = X.ObjectStructInfo() if sinfo_args is None else self.info(sinfo_args, node)
-        return X.RelaxCall(kind, tuple(self.leaf(a, node) for a in args), {"func": name, **attrs}, info)
-
-    def call_call_pure_packed(self, node, name, *args, **attrs):
-        return self.call_call_packed(node, name, *args, kind="call_pure_packed", **attrs)
-
-    def call_call_builtin_with_ctx(self, node, name, args=(), sinfo_args=None):
-        """R.call_builtin_with_ctx("name", (x, y), sinfo_args=R.Tensor(...))"""
-        args = getattr(args, "fields", args)
-        return self.call_call_packed(node, name, *args, sinfo_args=sinfo_args, kind="call_builtin_with_ctx")
-
-    def call_call_inplace_packed(self, node, name, *args, inplace_indices, sinfo_args=None):
-        """R.call_inplace_packed("name", x, inplace_indices=[0], sinfo_args=R.Tensor(...))"""
-        given = self.call_call_packed(node, name, *args, sinfo_args=sinfo_args)
-        return X.call_inplace_packed(name, *given.args, inplace_indices=inplace_indices, sinfo_args=given.struct_info)
-
-    def call_call_dps_packed(self, node, name, args=(), out_sinfo=None, **attrs):
-        """R.call_dps_packed("name", (x, y), out_sinfo=R.Tensor(...))"""
-        call = self.call_call_tir(node, GlobalVar(str(name)), args, out_sinfo)
-        return X.RelaxCall("call_dps_packed", call.args, {"func": name, **attrs}, call.struct_info)
-
-    # ------------------------------------------------------------ struct info
-
-    def info(self, spec, node):
-        """The struct info of an annotation."""
-        if isinstance(spec, X.StructInfo):
-            return spec
-        if not isinstance(spec, InfoSpec):
-            self.fail(node, f"expected struct info such as R.Tensor((1, 8), \"float32\"), not {describe(spec)}")
-        try:
-            return getattr(self, "info_" + spec.name)(node, *spec.args, **(spec.kwargs or {}))
-        except (TypeError, ValueError) as error:
-            if hasattr(error, "filename"):
-                raise
-            return self.fail(node, f"R.{spec.name}: {error}")
-
-    def info_Tensor(self, node, shape=None, dtype="void", vdevice=None, ndim=-1):
-        if isinstance(shape, str):
-            shape, dtype = None, shape
-        if isinstance(vdevice, str):  # "cuda:0:global"
-            target, number, scope = (vdevice.split(":") + ["0", "global"][vdevice.count(":"):])[:3]
-            vdevice = VDevice(target, int(number), scope)
-        shape = shape if shape is None or isinstance(shape, VARS) else self.dims(shape, node)
-        return X.TensorStructInfo(shape, dtype, ndim, vdevice)
-
-    def info_Shape(self, node, values=None, ndim=-1):
-        values = None if values is None else self.dims(values, node)
-        return X.ShapeStructInfo(values, ndim if values is None else len(values))
-
-    def info_Prim(self, node, dtype=None, value=None):
-        return X.PrimStructInfo(dtype) if value is None else X.PrimStructInfo(value=self.dims((value,), node)[0])
-
-    def info_Callable(self, node, params=None, ret=None, purity=None, derive_func=None):
-        ret = None if ret is None else self.info(ret, node)
-        if params is None:
-            return X.FuncStructInfo.opaque_func(ret=ret, purity=bool(purity), derive_func=derive_func)
-        params = params if isinstance(params, (list, tuple)) else (params,)
-        return X.FuncStructInfo(tuple(self.info(p, node) for p in params), ret, purity is not False)
-
-    def info_Tuple(self, node, *fields):
-        fields = fields[0] if len(fields) == 1 and isinstance(fields[0], (list, tuple)) else fields
-        return X.TupleStructInfo(tuple(self.info(f, node) for f in fields))
-
-    def info_Object(self, node):
-        return X.ObjectStructInfo()
-
-    def dims(self, shape, node):
-        """Dimensions as int64 expressions; a quoted one may name variables that are new."""
-        shape = getattr(shape, "values", shape)
-        return tuple(self._quoted(d, node) if isinstance(d, str) else self.as_scalar(d, node) for d in shape)
-
-    def _quoted(self, text, node):
-        try:
-            tree = ast.parse(text, mode="eval").body
-        except SyntaxError:
-            self.fail(node, f"{text!r} is no expression of dimensions")
-        for n in ast.walk(tree):
-            ast.copy_location(n, node)
-            if isinstance(n, ast.Name) and not self._is_known(n.id):
-                self.define(n.id, self._dim(n.id, "int64"))
-        return self.scalar(tree)
-
-    def _is_known(self, name):
-        return any(name in s for s in self.scopes) or name in self.shared or name in ("T", "R", "I")
-
-    def _dim(self, name, dtype):
-        """The variable `name`: the signature's or the module's when there is one."""
-        known = self.scopes[0].get(name, self.shared.get(name))
-        return known if isinstance(known, Var) and known.dtype == dtype else Var(name, dtype)
 
 
 __all__ = ["RelaxParser"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from ..expr import IntImm, Var
 from ..module import GlobalVar, linkage
-from ..node import collect
+from ..node import collect, structural_equal
 from ..op import OPS
-from ..relax.expr import PACKED, DataflowBlock, Function, If, MatchCast, RelaxVar, TupleStructInfo
+from ..relax.expr import (PACKED, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxString, RelaxVar,
+                          SeqExpr, TupleStructInfo, VarBinding)
 from ..tir.function import PrimFunc
 from .expr_printer import ATOM, quote, sequence
 from .names import identifier
@@ -24,7 +25,10 @@ class RelaxPrinter(TIRPrinter):
     def __init__(self):
         super().__init__()
         self.default_int = "int64"
+        self._named = set()  # ids of variables of nothing that something uses
+        self._void = set()  # ids of variables of nothing, which statements without a name give
         self._constants = {}  # id -> (index, Constant)
+        self.devices = []  # those of the module, which struct info speaks of by number
         self._quoting = False  # inside a signature: symbolic dimensions are quoted
 
     # ------------------------------------------------------------ modules and functions
@@ -39,8 +43,12 @@ class RelaxPrinter(TIRPrinter):
             self._declare(shared)
             if mod.attrs:
                 self.line(f"I.module_attrs({self.value(mod.attrs)})")
+            if mod.global_infos:
+                self.devices = list(mod.global_infos.get("vdevice", ()))
+                infos = {k: list(v) for k, v in mod.global_infos.items()}
+                self.line(f"I.module_global_infos({self.value(infos)})")
             for i, (name, func) in enumerate(mod.functions.items()):
-                if i or mod.attrs or shared:
+                if i or mod.attrs or mod.global_infos or shared:
                     self.lines.append("")
                 self._module_function(name, func)
         return "\n".join(self.lines + self._constant_notes())
@@ -70,6 +78,7 @@ class RelaxPrinter(TIRPrinter):
 
     def _function(self, func, name, nested=False):
         private, attrs = linkage(func, name)
+        self._named |= _named_voids(func)
         with self.names.scope():
             for p in func.params:
                 self.names.define(p, p.name)
@@ -80,7 +89,8 @@ class RelaxPrinter(TIRPrinter):
             params = ", ".join(f"{self.expr(p)}: {self.expr(p.struct_info)}" for p in func.params)
             returns = f" -> {self.expr(func.ret_struct_info)}" if func.ret_struct_info is not None else ""
             self._quoting = False
-            self.line("@R.function(private=True)" if private and not nested else "@R.function")
+            says = (["pure=False"] if not func.is_pure else []) + (["private=True"] if private and not nested else [])
+            self.line(f"@R.function({', '.join(says)})" if says else "@R.function")
             with self.suite(f"def {identifier(name)}({params}){returns}:"):
                 named = {id(v) for v in _with_bounds(collect(attrs, Var))}
                 self._declare([v for v in dims if id(v) in named])
@@ -109,12 +119,13 @@ class RelaxPrinter(TIRPrinter):
         self.line("with R.dataflow():")
         self._indent += 1
         for b in block.bindings:
-            self._binding(b)
+            self._binding(b, isinstance(b.var, RelaxVar))
         outputs = [self.expr(b.var) for b in block.bindings if isinstance(b.var, RelaxVar)]
         self.line(f"R.output({', '.join(outputs)})")
         self._indent -= 1
 
-    def _binding(self, b):
+    def _binding(self, b, listed=False):
+        """listed: whether R.output names the variable."""
         if isinstance(b.value, If) and not isinstance(b, MatchCast):
             self._if(b)
             return
@@ -122,6 +133,11 @@ class RelaxPrinter(TIRPrinter):
             self._function(b.value, self.names.define(b.var, b.var.name), nested=True)
             return
         value = self.expr(b.value)
+        if isinstance(b.value, RelaxCall) and not listed and id(b.var) not in self._named and (
+                _is_void(b.value) and _is_void(b.var)):
+            self.line(value)
+            self._void.add(id(b.var))
+            return
         info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
         if isinstance(b, MatchCast):
             value = f"R.match_cast({value}, {info})"
@@ -138,7 +154,8 @@ class RelaxPrinter(TIRPrinter):
             with self.suite(head):
                 for block in branch.blocks:
                     self._binding_block(block)
-                self.line(f"{name}{annotation} = {self.expr(branch.body)}")
+                if not (id(branch.body) in self._void and _is_void(b.var)):
+                    self.line(f"{name}{annotation} = {self.expr(branch.body)}")
 
     def _constant_notes(self):
         """Comment lines that say what metadata["relax.expr.Constant"] holds."""
@@ -168,6 +185,15 @@ class RelaxPrinter(TIRPrinter):
         index, _ = self._constants.setdefault(id(c), (len(self._constants), c))
         return f'metadata["relax.expr.Constant"][{index}]', ATOM
 
+    def expr_ExternFunc(self, f):
+        return f"R.ExternFunc({quote(f.global_symbol)})", ATOM
+
+    def expr_VDevice(self, d):
+        return f"I.vdevice({quote(d.target)}, {d.vdevice_id}, {quote(d.memory_scope)})", ATOM
+
+    def expr_DummyGlobalInfo(self, d):
+        return "I.dummy_global_info()", ATOM
+
     def expr_ShapeExpr(self, s):
         return f"R.shape({self._dims(s.values, '[]')})", ATOM
 
@@ -188,7 +214,7 @@ class RelaxPrinter(TIRPrinter):
 
     def expr_RelaxCall(self, c):
         attrs = dict(c.attrs or {})
-        if c.op in ("call_tir", "call_tir_inplace"):
+        if c.op in ("call_tir", "call_tir_inplace", "call_tir_with_grad"):
             return self._call_tir(c, attrs), ATOM
         if c.op in PACKED and "func" in attrs:
             return self._call_packed(c, attrs), ATOM
@@ -202,6 +228,7 @@ class RelaxPrinter(TIRPrinter):
             args = [f"{name}={a}" for name, a in zip(attrs.pop("operands"), args)]
         if c.op == "topk" and spec is not None and set(attrs) == set(spec.attrs):
             attrs["dtype"] = "int64"  # R.topk has int32 where nothing is said
+        attrs = self._message(attrs) if c.op in ("print", "assert_op") else attrs
         item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
         return f"R.{c.op}({', '.join(args + self._keywords(attrs))}){item}", ATOM
 
@@ -227,6 +254,10 @@ class RelaxPrinter(TIRPrinter):
     def _keywords(self, attrs):
         return [f"{k}={self.value(list(v) if isinstance(v, tuple) else v)}" for k, v in attrs.items()]
 
+    def _message(self, attrs):
+        """The format of R.print and R.assert_op is a value of the graph in TVM."""
+        return {k: RelaxString(v) if k == "format" and isinstance(v, str) else v for k, v in attrs.items()}
+
     # ------------------------------------------------------------ struct info
 
     def expr_TensorStructInfo(self, s):
@@ -236,8 +267,15 @@ class RelaxPrinter(TIRPrinter):
         if s.shape is None and s.ndim >= 0:
             args.append(f"ndim={s.ndim}")
         if s.vdevice is not None:
-            args.append(f"vdevice={quote(f'{s.vdevice.target}:{s.vdevice.vdevice_id}:{s.vdevice.memory_scope}')}")
-        return f"R.Tensor({', '.join(args)})", ATOM
+            args.append(f"vdevice={quote(self._device(s.vdevice))}")
+        return f"R.Tensor({', '.join(args)})" if args else "R.Tensor", ATOM
+
+    def _device(self, device):
+        """How struct info names a device: by its number among the module's of this kind."""
+        for n, d in enumerate([d for d in self.devices if d.kind == device.kind]):
+            if structural_equal(d, device):
+                return f"{d.kind}:{n}"
+        return f"{device.target}:{device.vdevice_id}:{device.memory_scope}"
 
     def expr_ShapeStructInfo(self, s):
         if s.values is not None:
@@ -265,6 +303,22 @@ class RelaxPrinter(TIRPrinter):
 
     def _dim_text(self, dim):
         return quote(self.expr(dim)) if self._quoting and not isinstance(dim, IntImm) else self.expr(dim)
+
+
+def _is_void(value):
+    """Whether there is nothing in a value."""
+    return isinstance(value.struct_info, TupleStructInfo) and not value.struct_info.fields
+
+
+def _named_voids(func):
+    """The ids of variables of nothing that something uses, other than the branch that they end."""
+    voids = {id(b.var) for b in collect(func, VarBinding) if _is_void(b.var)}
+    if not voids:
+        return voids
+    branches = {id(s) for e in collect(func, If) for s in (e.true_branch, e.false_branch)}
+    values = [b.value for b in collect(func, (VarBinding, MatchCast)) if not isinstance(b.value, (If, Function))]
+    values += [s.body for s in collect(func, SeqExpr) if id(s) not in branches]
+    return voids & {id(v) for v in collect(values, (RelaxVar, DataflowVar))}
 
 
 def _with_bounds(dims):

@@ -15,6 +15,7 @@ from ..target import Target, TargetError
 from ..tir import intrin
 from ..tir.buffer import Buffer
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
+from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
@@ -303,6 +304,11 @@ def _iter_var(var, dom, iter_type, thread_tag):
     return E.IterVar(dom, var, E.ITER_NAMES.get(iter_type, iter_type), thread_tag)
 
 
+def _index_map(mapping, *, index_dtype="int64"):
+    """T.index_map(lambda i, j: (j, i)): an IndexMap."""
+    return IndexMap.from_func(mapping, index_dtype=index_dtype)
+
+
 ROWS = {
     **{name: _runtime_op(build) for name, build in BUILDERS.items()}, "vscale": intrin.vscale,
     # functions
@@ -334,7 +340,7 @@ ROWS = {
     "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
-    "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
+    "index_map": _index_map, "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
 _SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"

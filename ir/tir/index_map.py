@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import inspect
+from math import lcm
 
 import numpy as np
 
 from ..arith import Analyzer, detect_bijection, eval_range, inverse_affine_iter_map
-from ..expr import BinaryExpr, CompareExpr, Range, Var, as_expr, binary, substitute
-from ..node import Mutator, Node, node, node_field
+from ..expr import (BinaryExpr, CompareExpr, FloorMod, Range, Var, as_expr, binary, const, is_const_int, logical_or,
+                    substitute)
+from ..node import Mutator, Node, collect, node, node_field
 from .values import values_of
 
 
@@ -77,9 +79,11 @@ class IndexMap(Node):
         variables = [Var(v.name, r.extent.dtype) for v, r in zip(self.initial_indices, ranges)]
         return variables, dict(zip(variables, ranges))
 
-    def map_ranges(self, ranges):
-        """The Range of each new index while the old ones run over `ranges`; ValueError where one is not known."""
+    def map_ranges(self, ranges, whole=False):
+        """The Range of each new index while the old ones run over `ranges`; ValueError where one is not known. whole:
+        with the places that a remainder leaves empty, as i % 4 of three elements."""
         variables, ranges = self.ranges(ranges)
+        ranges = self._lengthened(ranges) if whole else ranges
         found = [eval_range(e, ranges) for e in self.map_indices(variables)]
         for position, ends in enumerate(found):
             if ends is None:
@@ -87,9 +91,19 @@ class IndexMap(Node):
         an = Analyzer()
         return tuple(Range(low, an.simplify(high - low + 1)) for low, high in found)
 
+    def _lengthened(self, ranges):
+        """`ranges`, {variable: Range}, where an index of which remainders by a larger number are taken has so many
+        values: all of them have a place."""
+        most = {v.name: [] for v in ranges}
+        for e in collect(self.final_indices, FloorMod):
+            if isinstance(e.a, Var) and is_const_int(e.b):
+                most.get(e.a.name, []).append(e.b.value)
+        return {v: Range(r.min, const(lcm(*most[v.name]), v.dtype)) if is_const_int(r.extent) and is_const_int(
+            r.min, 0) and max(most[v.name], default=0) > r.extent.value else r for v, r in ranges.items()}
+
     def map_shape(self, shape):
         """The new extents of a buffer; ValueError when an index may be negative or has no bounds."""
-        ranges = self.map_ranges(shape)
+        ranges = self.map_ranges(shape, whole=True)
         if not all(Analyzer().can_prove(r.min >= 0) for r in ranges):
             raise ValueError(f"{self} gives indices that may be negative")
         return tuple(Analyzer().simplify(r.min + r.extent) for r in ranges)
@@ -117,7 +131,8 @@ class IndexMap(Node):
 
     def _inverse(self, shape, pad):
         variables, ranges = self.ranges(shape)
-        found = detect_bijection(self.map_indices(variables), ranges, pad)
+        whole = self._lengthened(ranges) if pad else ranges
+        found = detect_bijection(self.map_indices(variables), whole, pad)
         if found.errors:
             raise ValueError(f"{self} has no inverse over {', '.join(map(str, shape))}: {found.errors[0]}")
         outputs, an = [Var(f"axis{i}", e.dtype) for i, e in enumerate(found.indices)], Analyzer()
@@ -126,7 +141,10 @@ class IndexMap(Node):
         back = inverse_affine_iter_map(found.indices, outputs)
         back = {v: an.simplify(back.get(v, r.min)) for v, r in ranges.items()}
         inverse = IndexMap(tuple(outputs), tuple(back.values()))
-        return inverse, an.simplify(substitute(found.padding_predicate, back))
+        outside = found.padding_predicate
+        for v, r in ranges.items():
+            outside = logical_or(outside, v >= r.extent) if whole[v] is not r else outside
+        return inverse, an.simplify(substitute(outside, back))
 
     def is_equivalent_to(self, other):
         """Whether both maps provably give the same new indices for all old ones."""

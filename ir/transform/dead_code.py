@@ -3,10 +3,8 @@ from __future__ import annotations
 
 from ..module import GlobalVar, IRModule
 from ..node import Mutator, children, collect
-from ..relax.expr import DataflowVar, Function, MatchCast, RelaxVar
+from ..relax.expr import IMPURE, DataflowVar, Function, MatchCast, RelaxVar
 
-IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call_inplace_packed",
-                    "call_builtin_with_ctx"})
 _VARS = (RelaxVar, DataflowVar)
 
 

@@ -14,18 +14,9 @@ from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, RelaxCall, RelaxExpr, RelaxTuple, TensorStructInfo, TupleGetItem,
                           TupleStructInfo, VarBinding, dataflow_function)
 from .graph import Substitute, is_operator, on_main, remove_unused
+from .precision_rows import ALWAYS, FOLLOW, PIPELINE
 
 WIDE = DataType("float32")
-PRODUCTS = {"matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose"}
-# Those that keep to the dtype of their operands. Left out are those whose results leave the range of float16 (exp,
-# powers, sums) or whose operands are places (resizing, sampling), and what follows them by one step.
-FOLLOWING = {
-    "add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "clip", "where", "sigmoid", "tanh", "erf",
-    "nn.relu", "nn.leaky_relu", "nn.prelu", "nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.hard_sigmoid", "nn.hard_swish",
-    "nn.softmax", "nn.log_softmax", "nn.layer_norm", "nn.rms_norm", "nn.instance_norm", "nn.group_norm",
-    "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d", "mean",
-    "nn.pad", "reshape", "expand_dims", "squeeze", "permute_dims", "broadcast_to", "concat", "split", "strided_slice",
-    "take", "flip", "repeat", "tile", "depth_to_space", "space_to_depth"}
 
 
 @on_main
@@ -71,12 +62,12 @@ class _Casts:
         floats = [x for x in _leaves(call.args) if _is_wide(x)]
         if not floats or not _all_wide(call.struct_info):
             return False
-        if call.op in PRODUCTS:
+        if PIPELINE.get(call.op) == ALWAYS:
             return call.attrs.get("out_dtype") in (None, "", "float32") and call.attrs.get("arithmetic") in (
                 None, "fma")
         variables = [x for x in floats if not isinstance(x, Constant)]
-        return call.op in FOLLOWING and bool(variables) and all(self.dtype in self.forms.get(id(x), ())
-                                                                for x in variables)
+        return PIPELINE.get(call.op) == FOLLOW and bool(variables) and all(
+            self.dtype in self.forms.get(id(x), ()) for x in variables)
 
     def _narrowed(self, call):
         args = tuple(self._in_dtype(a) for a in call.args)

@@ -130,8 +130,7 @@ def test_batch_norm_in_a_script():
     (lambda: relax.VirtualMachine(relax.build(Forward), tvm.cuda()), ValueError, r"no device cuda\(0\) here"),
     (lambda: relax.VirtualMachine(relax.build(Forward))["main"], AttributeError, "no function 'main'; there is for"),
     (lambda: relax.VirtualMachine(relax.build(Forward))["forward"](W0), ValueError, "inputs"),
-    (lambda: relax.transform.UpdateVDevice, AttributeError,
-     "there is no pass UpdateVDevice: a module runs on the device of its target"),
+    (lambda: relax.transform.UpdateVDevice(None, 0)(Forward), TypeError, "the new device must be a VDevice, not None"),
     (lambda: relax.transform.Nope, AttributeError, "no attribute 'Nope'; passes: Normalize"),
 ])
 def test_errors(request_, error, message):

@@ -1,6 +1,8 @@
 """relax.analysis: questions about graph functions, under TVM's names."""
 from __future__ import annotations
 
+import sys
+
 from ...ir.expr import Var as TirVar
 from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect
@@ -9,6 +11,7 @@ from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, Relax
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.tir.reshapes import is_reshape
+from ...ir.tir.suggest_layouts import suggest_layout_transforms
 from ...ir.relax.verifier import VerifyError, verify
 from ...ir.transform.dead_code import is_impure, remove_all_unused
 from ...ir.transform.model_params import computable_at_compile_time
@@ -18,18 +21,21 @@ VARS = (RelaxVar, DataflowVar)
 
 
 def well_formed(obj, check_struct_info=True):
-    """Whether the verifier passes a module, or a function alone. relax.verifier.verify says what is wrong.
+    """Whether the verifier passes a module, or a function alone, whose calls may be of functions of its module. What is
+    wrong is printed on stderr.
 
     A public graph function's name is its global_symbol. What is declared may say less than what is inferred.
     check_struct_info is accepted for TVM's sake: struct info is always checked.
     """
-    mod = obj if isinstance(obj, IRModule) else IRModule({"main": obj})
+    alone = not isinstance(obj, IRModule)
+    mod = IRModule({"main": obj}) if alone else obj
     if any(isinstance(f, Function) and f.attrs.get("global_symbol", name) != name
            for name, f in mod.functions.items() if obj is mod):
         return False
     try:
-        verify(mod, wider=True)
-    except VerifyError:
+        verify(mod, wider=True, alone=alone)
+    except VerifyError as error:
+        print(f"This IR is not well formed: {error}", file=sys.stderr)
         return False
     return True
 
@@ -190,7 +196,7 @@ contains_impure_call = is_impure
 
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
            "estimate_memory_usage", "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern",
-           "get_static_type", "struct_info_base_check", "struct_info_lca",
+           "get_static_type", "struct_info_base_check", "struct_info_lca", "suggest_layout_transforms",
            "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
            "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

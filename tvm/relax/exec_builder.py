@@ -77,6 +77,7 @@ class ExecBuilder:
     """
 
     def __init__(self):
+        self.graphs = None  # the module that relax.vm_build._vmcodegen hands to _vmlink
         self._code, self._constants, self._declared, self._open = {}, [], {}, None
 
     # ------------------------------------------------------------ arguments

@@ -11,6 +11,7 @@ from functools import partial
 from ...codegen.compile import Options
 from ...codegen.target import Target
 from ...ir.module import IRModule
+from ...ir.tir.function import PrimFunc
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
 from ...runtime.executable import Executable, ModuleLibrary
@@ -33,6 +34,26 @@ def build(mod, target=None, params=None, **_):
     if params:
         mod = BindParams("main", params)(mod)
     return Executable(mod, Options.check(target=target or Target.current() or "host"))
+
+
+def _vmcodegen(builder, mod, exec_mode="bytecode"):
+    """The first half of TVM's build for modules that are lowered already: an ExecBuilder keeps what _vmlink builds. Both
+    modes of TVM's are one here. The module, which holds the PrimFuncs too."""
+    if exec_mode not in ("bytecode", "compiled"):
+        raise ValueError(f"Unknown exec_mode {exec_mode}: it is bytecode or compiled")
+    builder.graphs = mod
+    return mod
+
+
+def _vmlink(builder, target, tir_mod=None, tir_pipeline=None, ext_libs=None, params=None, **_):
+    """The Executable of what _vmcodegen was given, with the PrimFuncs of tir_mod."""
+    if builder.graphs is None:
+        raise ValueError("_vmlink builds what _vmcodegen was given by the same ExecBuilder; ExecBuilder.get gives what was "
+                         "emitted by hand")
+    kernels = {n: f for n, f in (tir_mod.functions if tir_mod is not None else {}).items() if isinstance(f, PrimFunc)}
+    mod = builder.graphs.with_functions({**builder.graphs.functions, **kernels})
+    mod = BindParams("main", params)(mod) if params else mod
+    return Executable(mod, Options.check(target=target or Target.current() or "host"), lowered=True)
 
 
 class VirtualMachine:

@@ -142,7 +142,7 @@ class _Layout:
         """The extents of a map by divisions that leave a rest, or None."""
         try:
             inverse, outside = self.map.non_surjective_inverse(self.old.shape)
-            ranges = self.map.map_ranges(self.old.shape)
+            ranges = self.map.map_ranges(self.old.shape, whole=True)
         except ValueError:
             return None
         if is_const_int(outside, 0) or not all(is_const_int(r.min, 0) for r in ranges):

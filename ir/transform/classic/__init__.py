@@ -11,6 +11,7 @@ from ..lower_blocks import lower_match_buffer
 from ..pass_table import arguments, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
 from .allocate_workspace import allocate_workspace
+from .alter_op_impl import alter_op_impl
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
 from .contexts import combine_context_call, lower_device_storage_access_info
@@ -25,7 +26,9 @@ from .hoist import HoistedConditionals, HoistedLetBindings, hoist_expression, ho
 from .index_dtype import force_narrow_index_to_int32
 from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
+from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_preproc
 from .layout_rewrite import remove_weight_layout_rewrite_block
+from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
@@ -39,6 +42,7 @@ from .statements import (convert_for_loops_to_serial, decorate_device_scope, rew
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
 from .small_floats import bf16_compute_legalize, bf16_storage_legalize
+from .vdevices import realize_vdevice, update_vdevice
 from .vectorize import vectorize_loop
 
 CLASSIC = rows(
@@ -91,6 +95,7 @@ CLASSIC = rows(
 )
 
 GRAPHS = rows(
+    ("AlterOpImpl", scripted_row, alter_op_impl),
     ("ConvertLayout", module_row, convert_layout_of_blocks),
     ("LegalizeOps", scripted_row, legalize_ops, "", "", 0, {"relax.transform.apply_legalize_ops": (
         flag, lambda value: {} if value else None)}),
@@ -98,6 +103,11 @@ GRAPHS = rows(
     ("FuseOps", module_row, fuse_ops),
     ("DecomposeOpsForInference", module_row, decompose_for_inference),
     ("DecomposeOpsForTraining", module_row, decompose_for_training),
+    ("ToMixedPrecision", functions_row, mixed_precision),
+    ("RealizeVDevice", scripted_row, realize_vdevice),
+    ("UpdateVDevice", scripted_row, update_vdevice),
+    ("AttachAttrLayoutFreeBuffers", module_row, attach_attr_layout_free_buffers),
+    ("SplitLayoutRewritePreproc", module_row, split_layout_rewrite_preproc),
     ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
     ("AllocateWorkspace", module_row, allocate_workspace),
     ("DataflowUseInplaceCalls", module_row, dataflow_use_inplace_calls),

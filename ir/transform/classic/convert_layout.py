@@ -10,14 +10,15 @@ from ...relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTup
 from ...relax.op import SIGNATURES, call as operator
 from ..call_rules import inferred
 from ..graph import ReplaceVars
-from .layout_rules import initial, rule_of
+from .layout_rules import initial, is_blocked, map_between, parts, rule_of
 
 
 def convert_layout_of_blocks(mod, desired_layouts):
     """A module in whose dataflow blocks operators have the layouts of desired_layouts, {"relax.nn.conv2d": ["NHWC",
     "OHWI"]} (data, weights, result: as data where it is left out). Operators behind follow where they can,
     R.permute_dims stands where a value is needed otherwise: in front of operators that cannot, and at the ends of
-    blocks. ValueError for a layout of other axes."""
+    blocks. Layouts such as NCHW4c divide axes into blocks, by R.layout_transform; operators have these where blocks are
+    known to divide all their tensors. ValueError for a layout of other axes."""
     return mod.with_functions({n: _Convert(f, dict(desired_layouts)).visit(f) if isinstance(f, Function) else f
                                for n, f in mod.functions.items()})
 
@@ -88,7 +89,7 @@ class _Convert(ReplaceVars):
     def _cast(self, b):
         layout, info = self._layout(b.value), b.var.struct_info
         inside = isinstance(b.var, DataflowVar) and isinstance(info, TensorStructInfo) and isinstance(layout, str)
-        if not inside or layout == _layout_of(info) or not isinstance(info.shape, tuple):
+        if not inside or layout == _layout_of(info) or not isinstance(info.shape, tuple) or is_blocked(layout):
             self.bindings.append(b.replace(value=self._plain(b.value)))
             return
         info = info.replace(shape=tuple(info.shape[initial(len(layout)).index(c)] for c in layout))
@@ -128,10 +129,14 @@ class _Convert(ReplaceVars):
         if found == layout or found is None or layout is None:
             return self.visit(value)
         if isinstance(layout, tuple):
-            fields = value.fields if isinstance(value, RelaxTuple) else [
-                self._field(value, n) for n in range(len(layout))]
-            return RelaxTuple(tuple(map(self._laid_out, fields, layout)))
-        made = operator("permute_dims", self.visit(value), axes=[found.index(c) for c in layout])
+            written = isinstance(value, RelaxTuple)
+            return RelaxTuple(tuple(self._laid_out(value.fields[n] if written else self._field(value, n), own)
+                                    for n, own in enumerate(layout)))
+        before, after = parts(found), parts(layout)
+        if sorted(before) == sorted(after):
+            made = operator("permute_dims", self.visit(value), axes=[before.index(c) for c in after])
+        else:
+            made = operator("layout_transform", self.visit(value), index_map=map_between(found, layout))
         return self._emit(made) if bound else made
 
     def _field(self, value, n):

@@ -100,9 +100,10 @@ def test_broken_ifs():
             (if_module(If(C, good, branch(op.abs(X), "b")), DataflowBlock), "a dataflow block has no control flow"),
             (if_module(If(C, good, branch(op.abs(X), "b")), later=op.abs(inside)), "binding of z: variable a is"),
             (if_module(If(C, good, branch(op.abs(inside), "b"))), "binding of b: variable a is"),
-            (if_module(If(C, good, branch(op.abs(X), "a"))), "two variables are named a")):
+            (if_module(If(C, good, branch(op.abs(X), "x"))), "two variables are named x")):
         with pytest.raises(VerifyError, match=message):
             verify(mod)
+    verify(if_module(If(C, good, branch(op.abs(X), "a"))))  # each branch has names of its own
 
 
 # ---------------------------------------------------------------- match_cast

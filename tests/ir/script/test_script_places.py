@@ -84,11 +84,12 @@ def test_what_tvm_has_and_ingot_does_not(name):
     assert name not in ROWS
 
 
-@pytest.mark.parametrize("line", ["I.module_global_infos({'vdevice': []})", "x = I.vdevice('llvm')"])
-def test_what_modules_do_not_have(line):
-    with pytest.raises(ScriptError, match="is not supported: a module has no devices of its own") as caught:
-        from_source(f"@I.ir_module\nclass Module:\n    {line}\n")
-    assert caught.value.line == 3
+def test_a_device_that_the_module_lacks():
+    text = ("@I.ir_module\nclass Module:\n    I.module_global_infos({'vdevice': [I.vdevice('cuda'), I.vdevice('llvm')]})\n"
+            "    @R.function\n    def main(x: R.Tensor((2,), 'int8', 'llvm:1')):\n        return x\n")
+    with pytest.raises(ScriptError, match="vdevice='llvm:1': the module has 1 of these") as caught:
+        from_source(text)
+    assert caught.value.line == 5
     assert {"ir", "tir", "relax"} == set(NAMESPACES)
 
 

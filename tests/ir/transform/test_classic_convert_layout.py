@@ -9,7 +9,7 @@ from ingot.ir.relax.expr import RelaxCall
 from ingot.ir.script.functions import from_source
 from ingot.relax.transform import ConvertLayout
 
-PARAMS = {"x": (1, 3, 6, 6), "w": (4, 3, 3, 3), "b": (4, 1, 1)}
+PARAMS = {"x": (1, 12, 6, 6), "w": (4, 12, 3, 3), "b": (4, 1, 1)}
 BODIES = {
     "elements": ["c = R.nn.relu(R.nn.conv2d(x, w, padding=1))", "d = R.add(c, b)", "e = R.multiply(d, c)"],
     "reduced": ["c = R.nn.conv2d(x, w)", "e = R.sum(c, axis=[1, -1], keepdims=False)"],
@@ -62,9 +62,42 @@ def test_what_lies_between_follows():
                    "multiply"]
 
 
-def test_other_axes_are_refused():
-    with pytest.raises(ValueError, match="nn.conv2d of layout NCHW cannot become NCHW4c"):
-        ConvertLayout({"relax.nn.conv2d": ["NCHW4c", "OIHW4o"]})(module(BODIES["reduced"]))
+@pytest.mark.parametrize("layouts", [["NCHW4x", "OIHW4o"], ["NCH", "OIHW"], ["NCHW0c", "OIHW"], ["NCHW2c2c", "OIHW"]])
+def test_other_axes_are_refused(layouts):
+    with pytest.raises(ValueError, match=f"nn.conv2d of layout NCHW cannot become {layouts[0]}"):
+        ConvertLayout({"relax.nn.conv2d": layouts})(module(BODIES["reduced"]))
+
+
+# ---------------------------------------------------------------- blocks
+
+BLOCKED = {
+    "elements": BODIES["elements"], "joined": BODIES["joined"], "scaled": BODIES["scaled"], "normal": BODIES["normal"],
+    "pooled": ["c = R.nn.conv2d(x, w)", "e = R.nn.max_pool2d(c, pool_size=[2, 2], strides=[2, 2])"],
+    "a number": ["c = R.nn.conv2d(x, w)", "e = R.multiply(c, R.const(2.0, 'float32'))"],
+    "kept": ["c = R.nn.conv2d(x, w)", "s = R.sum(c, axis=[1], keepdims=True)", "e = R.add(c, s)"],
+    "reduced": ["c = R.nn.conv2d(x, w)", "e = R.mean(c, axis=[-1, 0])"],
+    "uneven": ["c = R.nn.conv2d(x, w)", "s = R.split(c, [1], axis=1)", "p = s[0]", "q = s[1]", "e = R.subtract(p, q)"],
+    "rows": ["c = R.nn.conv2d(x, w)", "g = R.ones((4,), 'float32')", "e = R.nn.layer_norm(c, g, g, axes=[3])"],
+    "axes": BODIES["axes"],
+}
+LAID_OUT = {"channels": ["NCHW4c", "OIHW2o"], "channels last": ["NHWC2c", "OHWI3i4o", "NHWC4c"]}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+@pytest.mark.parametrize("layouts", LAID_OUT)
+def test_blocks_compute_the_same(name, layouts):
+    before = module(BLOCKED[name])
+    after = ConvertLayout({"relax.nn.conv2d": LAID_OUT[layouts]})(before)
+    convolution = next(c for c in collect(after["main"], RelaxCall) if c.op == "nn.conv2d")
+    assert convolution.attrs["kernel_layout"] == LAID_OUT[layouts][1]
+    assert after["main"].ret_struct_info == before["main"].ret_struct_info
+    np.testing.assert_allclose(result(after), result(before), rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_that_do_not_divide_are_not_made():
+    before = module(BODIES["elements"])
+    after = ConvertLayout({"relax.nn.conv2d": ["NCHW5c", "OIHW4o"]})(before)
+    assert not any(c.op == "layout_transform" for c in collect(after["main"], RelaxCall))
 
 
 def test_the_batch_of_groups_stays_first():

@@ -43,13 +43,6 @@ def _generator(name):
     return lambda func, symbol, options: registered([func.with_attr("global_symbol", symbol)], options, {})[0]
 
 
-_INSTEAD = {
-    "UpdateVDevice": "a module runs on the device of its target: compile(mod, target=...)",
-}
-
-
 def __getattr__(name):
     """No such pass: the error says what does its work."""
-    if name in _INSTEAD:
-        raise AttributeError(f"there is no pass {name}: {_INSTEAD[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(__all__)}")
