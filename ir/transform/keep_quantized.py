@@ -129,9 +129,9 @@ class _KeepQuantized(GraphRewriter):
 
     def _multiplies_words(self, x, w, *zeros):
         """Whether matrices, of which one at least is of 16 bits, are multiplied as integers: as pairs by vectors; as
-        they are, without zero points, where single numbers are."""
+        they are, without zero points, where nothing else computes floats than their own functions."""
         pairs = self.target.multiplies_pairs and short_pieces(x.struct_info, w.struct_info)
-        return bool(pairs or self.target.integers and not np.any(zeros))
+        return bool(pairs or self.target.integers and not self.target.has_tiles and not np.any(zeros))
 
     def _moved(self, value):
         """What _dequantized says of a value, or of integers in another order of axes, in which they are put here."""
