@@ -349,6 +349,11 @@ class Target(metaclass=_Named):
         return self.holding(replace(self._float32, lanes=2 * self.lanes))
 
     @cached_property
+    def tile_dots(self):
+        """The names of the products of words that a unit for tiles of integers has."""
+        return ("dot_s8s8", "dot_s8u8", "dot_u8s8", "dot_u8u8") if self.integer_tiles and self.lanes == 16 else ()
+
+    @cached_property
     def integer_tiles(self):
         return not FEATURES["integer_tiles"].isdisjoint(self.isa)
 
