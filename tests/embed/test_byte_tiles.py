@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import ingot
-from arithmetic_networks import AMX, kernels_of
+from arithmetic_networks import AMX, image, image_network, kernels_of, product_network
 from c_folders import need, run
 from ingot.codegen.toolchains import cpu_flags, toolchain
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.product_plan import TILES, UNIT, Product
@@ -82,19 +83,40 @@ def test_the_loops_that_stand_for_the_unit():
             np.testing.assert_array_equal(found, exact)
 
 
-def test_what_the_unit_makes(tmp_path):
+def of_the_unit(library, inputs, folder):
+    """The outputs of a network for AMX, whose unit is emulated, as arrays of the outputs' dtypes."""
     need("gcc")
     if missing := AMX.isa - {"amx_tile", "amx_int8"} - cpu_flags():
         pytest.skip(f"this machine has no {', '.join(sorted(missing))}")
-    mod, inputs, expected = network(PRODUCTS)
-    library = ingot.compile(mod, name="bytes", target=AMX, threads="none", weights="array")
-    folder = Path(library.export(tmp_path / "bytes"))
-    flags = ["-std=c99", "-O1", *toolchain(AMX).cflags, "-D_POSIX_C_SOURCE=199309L", "-include", EMULATED]
-    sources = [f for f in sorted(folder.glob("*.c")) if "selftest" not in f.name]
-    run(["gcc", *flags, *sources, "-o", tmp_path / "example", "-lm"])
-    names = [[tmp_path / f"{t.name}.bin" for t in some] for some in (library.inputs, library.outputs)]
+    sources = [f for f in sorted(Path(library.export(folder / "net")).glob("*.c")) if "selftest" not in f.name]
+    flags = ["-std=c99", *toolchain(AMX).cflags, "-O1", "-D_POSIX_C_SOURCE=199309L", "-include", EMULATED]
+    run(["gcc", *flags, *sources, "-o", folder / "example", "-lm"])
+    names = [[folder / f"{t.name}.bin" for t in some] for some in (library.inputs, library.outputs)]
     for name, x in zip(names[0], inputs):
         x.tofile(name)
-    run([tmp_path / "example", *names[0], *names[1]])
-    for name, exact in zip(names[1], expected):
-        np.testing.assert_array_equal(np.fromfile(name, np.int8).reshape(exact.shape), exact)
+    run([folder / "example", *names[0], *names[1]])
+    return [np.fromfile(name, t.dtype.numpy) for name, t in zip(names[1], library.outputs)]
+
+
+def test_what_the_unit_makes(tmp_path):
+    mod, inputs, expected = network(PRODUCTS)
+    library = ingot.compile(mod, name="bytes", target=AMX, threads="none", weights="array")
+    for found, exact in zip(of_the_unit(library, inputs, tmp_path), expected):
+        np.testing.assert_array_equal(found.reshape(exact.shape), exact)
+
+
+@pytest.mark.parametrize("algorithm", ["", "split_integer", "winograd4_split_integer"])
+def test_floats_by_split_integers(tmp_path, algorithm):
+    """A product, and convolutions: the emulated unit's results are as near as those of the loops."""
+    if algorithm:
+        kernel = 3 if "winograd" in algorithm else 1
+        mod, x = image_network(64, 64, (14, 14), kernel=kernel), image(64, (14, 14))
+        options = {"algorithms": {"conv": algorithm}}
+    else:
+        mod, x = product_network((20,))[0], np.random.default_rng(1).standard_normal((20, 512), np.float32)
+        options = {}
+    library = ingot.compile(mod, name="floats", target=AMX, threads="none", weights="array", accuracy="relaxed", **options)
+    assert "ingot_tiles_product" in kernels_of(library)
+    exact = evaluate(mod, [x])
+    found, = of_the_unit(library, [x], tmp_path)
+    assert np.abs(found.reshape(exact.shape) - exact).max() <= 1e-4 * np.abs(exact).max()
