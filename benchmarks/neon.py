@@ -47,6 +47,9 @@ LAYERS = (("product", "qnn.matmul", (64, 256), (256, 256), 0),
           ("pointwise", "qnn.conv2d", (1, 128, 28, 28), (128, 128, 1, 1), 0),
           ("conv3x3", "qnn.conv2d", (1, 64, 28, 28), (64, 64, 3, 3), 1),
           ("depthwise", "qnn.conv2d", (1, 128, 28, 28), (128, 1, 3, 3), 1))
+# name, shapes of two activations: the second lies across in scores, and deep sums are cut in pieces
+MATRICES = (("scores", (4, 128, 64), (4, 128, 64)), ("weighted", (4, 128, 128), (4, 128, 64)),
+            ("deep", (1, 64, 1024), (1, 1024, 64)))
 # dtypes of data and weights, and of the sums of the latter
 BYTES = (("int8", "int8"), ("uint8", "int8"))
 WORDS = (("int16", "int8"), ("int16", "int16"))
@@ -141,6 +144,24 @@ def layers_of(kinds):
     return made
 
 
+def matrices_of_words():
+    """{name: (a network of a product of two int16 activations, its products)}."""
+    made = {}
+    for name, left, right in MATRICES:
+        bb, (x, w) = BlockBuilder(), (RelaxVar(n, TensorStructInfo(s, "int16")) for n, s in (("x", left), ("w", right)))
+        with bb.function("main", [x, w]):
+            def emit(op, *args, **attrs):
+                return bb.emit(call_op(op, *args, **attrs))
+            columns = emit("permute_dims", w, axes=(0, 2, 1)) if left[-1] != right[-2] else w
+            zero = Constant(np.array(0, "int16"), "zero")
+            y = emit("qnn.matmul", x, columns, zero, zero, out_dtype="int64")
+            y = emit("multiply", emit("astype", y, dtype="float32"), Constant(np.array(1e-6, np.float32), "s"))
+            y = emit("astype", emit("clip", emit("round", y), min=-32768.0, max=32767.0), dtype="int16")
+            bb.emit_func_output(y)
+        made[f"{name}_int16_both"] = bb.get(), math.prod(left) * y.struct_info.static_shape[-1]
+    return made
+
+
 def requantized(emit, op, x, w, attrs):
     """The sums of products by a layer of integers, less a zero point of data of 8 bits, in the data's dtype."""
     dtype = str(x.struct_info.dtype)
@@ -202,7 +223,8 @@ def main(argv=None):
         return 0
     if args.words or args.layers:
         kinds = (*FLOATS, *WORDS) if args.words else (*FLOATS, *BYTES, *WORDS)
-        measure_layers(layers_of(kinds), [(t, None) for t in ([args.layers] if args.layers else TARGETS_OF_WORDS)])
+        layers = {**layers_of(kinds), **matrices_of_words()}
+        measure_layers(layers, [(t, None) for t in ([args.layers] if args.layers else TARGETS_OF_WORDS)])
         return 0
     if args.halves:
         measure_layers(half_layers(), TARGETS_OF_HALVES)

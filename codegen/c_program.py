@@ -5,13 +5,13 @@ Statements are lists of lines without an indent. Templates place them, and what 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from ..ir.expr import IntImm, is_const_int
 from ..ir.names import ending
 from ..ir.target import MANY_THREADS
-from .blob import groups_of
 from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
@@ -61,12 +61,13 @@ class ProgramPrinter:
         self.buffers, self.tensors = self._buffers(taken)
         self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken, MOST_WEIGHT + 3) for w in self.p.weights]
         self.macros, self.pointers = dict(_MACROS), dict(_POINTERS)
-        groups = groups_of([w.data.nbytes for w in self.p.weights], model.weight_groups)
-        self.group_of = {i: n for n, group in enumerate(groups) for i in group} if len(groups) > 1 else {}
-        self.starts = {i: self.p.weights[group[0]].offset for group in groups[1:] for i in group}
+        starts = self.p.group_starts(model.weight_groups)
+        groups = {i: bisect_right(starts, w.offset) - 1 for i, w in enumerate(self.p.weights)}
+        self.group_of = groups if len(starts) > 1 else {}
+        self.starts = {i: starts[n] for i, n in self.group_of.items()}
         for n in sorted({*self.group_of.values()}):
             self.macros[f"WEIGHT_{n}"] = f"w_{n}"
-            self.pointers[f"w_{n}"] = f"const unsigned char *const w_{n} = {self.p.name}_weights_{n};"
+            self.pointers[f"w_{n}"] = f"const unsigned char *const w_{n} = {self.p.weights_symbol}_{n};"
         for name, _ in model.memories[1:]:
             self.macros[f"IN_{name.upper()}"] = f"m_{name}"
             self.pointers[f"m_{name}"] = f"unsigned char *const m_{name} = {{}}->arena_{name};"
@@ -227,7 +228,7 @@ class ProgramPrinter:
             inside = o.offset * self.p.weights[o.index].data.itemsize
             place = self.weights[o.index] + ("" if is_const_int(inside, 0) else f" + {self.dim_text(inside, ADDITIVE)}")
             group = f"_{self.group_of[o.index]}" if self.group_of else ""
-            start = f"{self.p.name}_weights{group}" if group else where.weights
+            start = f"{self.p.weights_symbol}{group}" if group else where.weights
             return f"(const void *)({start} + {place})" if where.weights else f"WEIGHT{group}({place})"
         if o.kind == "scratch":
             return f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})"

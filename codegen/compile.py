@@ -36,7 +36,7 @@ from ..ir.transform.stream_rows import Streaming
 from ..ir.transform.walk import turns
 from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
-from .dispatch import DispatchedModel, prefix_of
+from .dispatch import DispatchedModel, behind_instance, prefix_of
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .external import externals_of, require_generated
 from .kernel_cache import Entry, KernelCache, without_body
@@ -283,26 +283,12 @@ def _store(cache, stages, model):
             cache.store(key, entry)
 
 
-# Why a folder for several targets has none of these.
-_MEMORIES = ("memory: where tensors lie in several memories differs from target to target, and a program that chooses "
-             "a target when it runs gives all of them one arena")
-_STREAM = ('weights="stream": in which order weights are read, and how many bytes are there at a time, differs from '
-           "target to target, and a folder for several has one file of weights for all")
-_GROUPS = ("weight_groups: which layer has which weights differs from target to target, and a folder for several has "
-           "one file of weights, in which equal ones lie once, for all")
-
-
 def compile_for_each(mod, options, source_hash=None):
     """The DispatchedModel of a graph module for several targets, of which each has an Options, the best first."""
     name = _prefix(mod, options[0])
     if externals_of(mod):
         raise ValueError("what external generators wrote is in a folder once: compile for one target")
-    for asked, reason in ((options[0].memories, _MEMORIES), (options[0].weights == "stream", _STREAM),
-                          (options[0].weight_groups > 1, _GROUPS)):
-        if asked:
-            names = " and ".join(o.target.name for o in options)
-            raise ValueError(f"{reason}: name one target, or compile for {names} one by one")
-    each = [replace(o, name=prefix_of(name, o.target)) for o in options]
+    each = [replace(o, name=prefix_of(name, o.target), memories=behind_instance(o.memories)) for o in options]
     return DispatchedModel(name, tuple(compile_module(mod, o, source_hash) for o in each))
 
 

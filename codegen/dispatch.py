@@ -1,7 +1,9 @@
 """Run-time dispatch: a folder with one network for several targets; the C takes the best that a processor runs.
 
 For each target the folder holds a complete network, NAME_TARGET, whose files are built with the flags of that target;
-NAME.c has the interface, and hands calls on. Equal weights lie in the file of weights once.
+NAME.c has the interface, and hands calls on. Equal weights lie in the file of weights once, which is divided among groups,
+and read call by call where it is streamed, as that of one target is. Each memory is as large as the most that a target
+needs of it.
 """
 from __future__ import annotations
 
@@ -79,6 +81,11 @@ def prefix_of(name, target):
     return prefix
 
 
+def behind_instance(memories):
+    """Memories as one target's network has them: the folder's own instance lies first in the first."""
+    return tuple((name, max(size - header_bytes(), 0) if n == 0 else size) for n, (name, size) in enumerate(memories))
+
+
 @dataclass(frozen=True)
 class DispatchedModel:
     """A network called `name` for several targets: a CompiledModel each, the best target first."""
@@ -110,22 +117,15 @@ class DispatchedModel:
         write_folder(folder, self.files(single_file, package, sbom))
 
 
-class _OneTarget(Folder):
-    """The files of one target's network, which the folder's file of weights serves, too."""
-
-    def __init__(self, model, network):
-        self.weights_symbol = f"{network}_weights"
-        super().__init__(model)
-
-
 class _DispatchFolder(Folder):
     """The files of all targets' networks, and those of the network that hands calls on to them."""
 
     templates = "dispatch/"
 
     def __init__(self, model: DispatchedModel):
-        programs, self.blob = sharing_weights([m.program for m in model.models])
-        self.each = [_OneTarget(replace(m, program=p), model.name) for m, p in zip(model.models, programs)]
+        programs, self.blob = sharing_weights([m.program for m in model.models], model.name,
+                                              model.models[0].weight_groups)
+        self.each = [Folder(replace(m, program=p)) for m, p in zip(model.models, programs)]
         best = self.each[0].m
         program = replace(named(best.program, model.name), scratch=max(f.p.scratch for f in self.each))
         stack = max(f.m.stack for f in self.each) + ARENA_ALIGN  # a call more than each of these
@@ -173,10 +173,15 @@ class _DispatchFolder(Folder):
         if self.m.weights == "file":
             signature = f"ingot_status {self.name}_set_weights({self.name} *net, const void *weights, size_t bytes)"
             calls.insert(0, {"signature": signature, "function": "set_weights", "arguments": "weights, bytes"})
+        if self.m.weights == "stream":
+            signature = f"ingot_status {self.name}_set_reader({self.name} *net, ingot_reader read, void *user)"
+            calls.insert(0, {"signature": signature, "function": "set_reader", "arguments": "read, user"})
         stored = Counter(offset for f in self.each for offset in {w.offset for w in f.p.weights})
         model = DispatchedModel(self.name, [f.m for f in self.each])
         return {**context, "target": model.target, "calls": calls, "arena_bytes": arena,
                 "arena_text": str(arena) if self.static else f"`{self.name}_arena_bytes({', '.join(self.dims)})`",
+                "further": [{**row, "bytes": max(sizes)} for row, *sizes in zip(
+                    context["further"], *([size for _, size in f.m.further_memories] for f in self.each))],
                 "arena_on_heap": not self.static or arena > INT_MAX,
                 "stamp": context["stamp"].replace(f"target {self.m.target.name}", f"targets {model.target}"),
                 "has_team": any(f.m.has_team for f in self.each),

@@ -18,6 +18,8 @@ class MicroKernel:
 MICRO_KERNELS = {
     "ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
     "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
+    **{f"ingot_tiles_{mix}": MicroKernel("ingot_tiles.h", writes=(0,), stack=512) for mix in (
+        "s8s8", "s8u8", "u8s8", "u8u8")},
     "ingot_tiles_slices": MicroKernel("ingot_tiles.h", writes=(0,)),
     **{f"ingot_fragment_{name}": MicroKernel("ingot_fragment.h", writes=(0,)) for name in (
         "fill", "load_a", "load_b", "load_c", "fetch_a", "fetch_b", "store",

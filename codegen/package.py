@@ -192,7 +192,6 @@ class Folder:
     templates = ""  # the folder of its templates, within that of all
     suffix = ".c"  # of files of kernels
     align = ARENA_ALIGN
-    weights_symbol = ""  # where the weights are, if not under the network's own name
     stream = ()  # what a run takes behind the tensors: (parameter, argument)
 
     def __init__(self, model: CompiledModel, single=False, form=None):
@@ -370,8 +369,7 @@ class Folder:
 
     def _weight_blobs(self):
         """The symbols and files of the weights, one for each group."""
-        groups = len(groups_of([w.data.nbytes for w in self.p.weights], self.m.weight_groups))
-        own = self.weights_symbol or f"{self.name}_weights"
+        groups, own = len(self.p.group_starts(self.m.weight_groups)), self.p.weights_symbol
         return [own] if groups == 1 else [f"{own}_{n}" for n in range(groups)]
 
     def _stored(self):
@@ -417,6 +415,7 @@ class Folder:
         arguments = ["net", *self.dims, *(t["place"] for t in inputs)]
         found = [*(f"&{pointer}" for _, pointer in self.found), *self.stream[1:]]
         pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
+        arenas = [f"arena_{name}" for name, _ in m.memories] or ["arena"]
         printer = self.Printer(m, self.names, self._dim_text, self.taken, large_arena)
         return {
             "single": self.single, "has_makefile": self.form is None or self.form.has_build_files,
@@ -430,9 +429,11 @@ class Folder:
             "dim_params": dim_params, "quoted_dims": ", ".join(f'"{d}"' for d in m.dims),
             "dims_without_memory": [d for d in self.dims if not re.search(rf"\b{d}\b", memory)],
             "arena_bytes": arena_bytes, "arena_align": self.align,
-            "arena": f"arena_{m.memories[0][0]}" if m.memories else "arena",
+            "arena": arenas[0],
             "further": [{"name": f"arena_{name}", "upper": name.upper(), "bytes": size}
                         for name, size in m.further_memories],
+            "arena_parameters": ", ".join(f"void *{a}, size_t {a}_bytes" for a in arenas),
+            "arena_arguments": ", ".join(f"{a}, {a}_bytes" for a in arenas),
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "scratch_bytes": fixed - m.header_bytes, "header_bytes": m.header_bytes, "thread_bytes": p.scratch,
@@ -442,7 +443,7 @@ class Folder:
             "arena_threads": m.arena_threads, "stack_bytes": m.stack, "ram_bytes": self._ram_bytes(),
             "tensor_bytes": tensors_bytes(m) or 0,
             "accuracy": m.accuracy, "weights": m.weights, "weight_blobs": self._weight_blobs(),
-            "weights_symbol": self.weights_symbol or f"{self.name}_weights",
+            "weights_symbol": p.weights_symbol,
             "weights_bytes": max(p.weights_bytes, 64),
             "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,

@@ -17,6 +17,7 @@ from ..ir.script.relax_printer import RelaxPrinter
 from ..ir.tir.stored import ATTRIBUTE, Stored
 from ..ir.transform.outputs import own_memory
 from . import memory_plan
+from .blob import groups_of
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
@@ -79,7 +80,11 @@ class Program:
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
     scratch: int = 0
-    blob_bytes: int = 0  # of the file of weights, where it has those of other networks, too
+    # Of the file of weights, where it has those of other networks, too: bytes, the network that has it, and where its
+    # groups begin.
+    blob_bytes: int = 0
+    blob_owner: str = ""
+    blob_starts: tuple = ()
 
     @property
     def once(self):
@@ -102,6 +107,15 @@ class Program:
         own = self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
         return self.blob_bytes or own
 
+    @property
+    def weights_symbol(self):
+        """Where the weights are, in C, if they are in one group."""
+        return f"{self.blob_owner or self.name}_weights"
+
+    def group_starts(self, count):
+        """Where `count` groups of weights begin, fewer where there are fewer weights, but one at least."""
+        return self.blob_starts or _starts(self.weights, count)
+
 
 def tensor_name(source, fallback, network, taken):
     """The C name of an input or output of a network that the model calls `source`; it is added to `taken`."""
@@ -117,8 +131,14 @@ def named(program, name):
     return replace(program, name=name, inputs=inputs, outputs=outputs)
 
 
-def sharing_weights(programs):
-    """(the programs with their weights in one blob, in which equal ones lie once; the weights of that blob)."""
+def _starts(weights, count):
+    groups = groups_of([w.data.nbytes for w in weights], count)
+    return tuple(weights[group[0]].offset for group in groups if group) or (0,)
+
+
+def sharing_weights(programs, owner, groups):
+    """(the programs with their weights in one blob, in which equal ones lie once; the weights of that blob). owner: the
+    network that has it; groups: how many its weights are divided among."""
     places, blob, end, moved = {}, [], 0, []
     for program in programs:
         weights = []
@@ -130,7 +150,8 @@ def sharing_weights(programs):
                 end += _padded(w.data.nbytes)
             weights.append(replace(w, offset=places[key]))
         moved.append(tuple(weights))
-    return [replace(p, weights=w, blob_bytes=end) for p, w in zip(programs, moved)], tuple(blob)
+    common = {"blob_bytes": end, "blob_owner": owner, "blob_starts": _starts(blob, groups)}
+    return [replace(p, weights=w, **common) for p, w in zip(programs, moved)], tuple(blob)
 
 
 def _digest(array):

@@ -237,7 +237,13 @@ class Target(metaclass=_Named):
     def multiplies_shorts(self):
         """Whether vectors multiply integers of 16 bits as pairs: where an instruction does, or none adds up products of
         bytes, of which these are two."""
-        return self.lanes > 1 and (not FEATURES["dot_s16s16"].isdisjoint(self.isa) or self.dots("int8", "int8") < 2)
+        return self.multiplies_pairs and (
+            not FEATURES["dot_s16s16"].isdisjoint(self.isa) or self.dots("int8", "int8") < 2)
+
+    @property
+    def multiplies_pairs(self):
+        """Whether vectors multiply pairs of integers of 16 bits, be it more slowly than bytes."""
+        return self.multiplies_bytes and self.lanes > 1
 
     def __str__(self):
         return self.name
@@ -341,6 +347,11 @@ class Target(metaclass=_Named):
         if not self.half_vectors or FEATURES["half_sums"].isdisjoint(self.isa):
             return None
         return self.holding(replace(self._float32, lanes=2 * self.lanes))
+
+    @cached_property
+    def tile_dots(self):
+        """The names of the products of words that a unit for tiles of integers has."""
+        return ("dot_s8s8", "dot_s8u8", "dot_u8s8", "dot_u8u8") if self.integer_tiles and self.lanes == 16 else ()
 
     @cached_property
     def integer_tiles(self):

@@ -1,4 +1,5 @@
-/* ingot_tiles.h: products of float matrices on a processor's unit for tiles of 8-bit integers (AMX), in fixed point.
+/* ingot_tiles.h: products on a processor's unit for tiles of 8-bit integers (AMX): of bytes (ingot_tiles_u8s8 and its
+ * like), and of float matrices in fixed point.
  *
  * A row x of floats is s * d, d = d0 + d1 / 256 + d2 / 65536 with slices of -128 to 127 and one scale s for the row:
  * 23 bits below the row's largest magnitude, as many as a float has. Sums of products of slices are exact in 32 bits;
@@ -321,6 +322,80 @@ INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t
 {
     ingot_tiles_products(sums, a, b, rows, columns, steps, step, panel, 1, 0, 0);
 }
+
+/* Products of bytes, whose sums are exact: of rows of bytes, each as long as `words` words of four of them, and of columns,
+ * whose words lie `line` of them from one to the next; mixes of signs are those of ingot_dot_u8s8 and its like.
+ * sums [rows, columns], `apart` numbers from a row to the next one; columns: 16 or 32; words: a multiple of 16; row: the
+ * bytes from a row to the next one.
+ * With the unit two tiles of rows of equal height, the last of which begin earlier where rows are no whole tiles, meet two
+ * of columns: tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns. */
+#if defined(INGOT_HAS_TILES)
+#define INGOT_BYTE_TILES_UNIT(MIX)                                                                                     \
+    INGOT_INLINE void ingot_tiles_unit_##MIX(int32_t *sums, const void *a, const int32_t *b, int32_t rows,             \
+        int32_t columns, int32_t words, ptrdiff_t row, ptrdiff_t line, ptrdiff_t apart)                                \
+    {                                                                                                                  \
+        const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles, wide = columns > 16;              \
+        const int32_t line_bytes = (int32_t)(4 * line), sum_bytes = (int32_t)(4 * apart), row_bytes = (int32_t)row;    \
+        ingot_tiles_begin(height, 6);                                                                                  \
+        for (int32_t tile = 0; tile < tiles; tile += 2) {                                                              \
+            const int32_t first = tile * height + height < rows ? tile * height : rows - height;                       \
+            const int32_t next = first + 2 * height < rows ? first + height : rows - height;                           \
+            const int tall = tile + 1 < tiles;                                                                         \
+            const char *x = (const char *)a + row * first, *y = (const char *)a + row * next;                          \
+            const int32_t *w = b;                                                                                      \
+            _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);                                                \
+            for (int32_t k = 0; k < words; k += 16, x += 64, y += 64, w += 16 * line) {                                \
+                _tile_loadd(4, x, row_bytes);                                                                          \
+                _tile_loadd(6, w, line_bytes);                                                                         \
+                INGOT_TILES_DOT_##MIX(0, 4, 6);                                                                        \
+                if (wide) {                                                                                            \
+                    _tile_loadd(7, w + 16, line_bytes);                                                                \
+                    INGOT_TILES_DOT_##MIX(1, 4, 7);                                                                    \
+                }                                                                                                      \
+                if (tall) {                                                                                            \
+                    _tile_loadd(5, y, row_bytes);                                                                      \
+                    INGOT_TILES_DOT_##MIX(2, 5, 6);                                                                    \
+                    if (wide) INGOT_TILES_DOT_##MIX(3, 5, 7);                                                          \
+                }                                                                                                      \
+            }                                                                                                          \
+            _tile_stored(0, sums + apart * first, sum_bytes);                                                          \
+            if (wide) _tile_stored(1, sums + apart * first + 16, sum_bytes);                                           \
+            if (tall) _tile_stored(2, sums + apart * next, sum_bytes);                                                 \
+            if (tall && wide) _tile_stored(3, sums + apart * next + 16, sum_bytes);                                    \
+        }                                                                                                              \
+    }
+#define INGOT_TILES_DOT_s8s8(sums, a, b) _tile_dpbssd(sums, a, b)
+#define INGOT_TILES_DOT_s8u8(sums, a, b) _tile_dpbsud(sums, a, b)
+#define INGOT_TILES_DOT_u8s8(sums, a, b) _tile_dpbusd(sums, a, b)
+#define INGOT_TILES_DOT_u8u8(sums, a, b) _tile_dpbuud(sums, a, b)
+#define INGOT_TILES_TRY(MIX)                                                                                           \
+    if (ingot_tiles_ready()) {                                                                                         \
+        ingot_tiles_unit_##MIX(sums, a, b, rows, columns, words, row, line, apart);                                    \
+        return;                                                                                                        \
+    }
+#else
+#define INGOT_BYTE_TILES_UNIT(MIX)
+#define INGOT_TILES_TRY(MIX)
+#endif
+#define INGOT_BYTE_TILES(MIX)                                                                                          \
+    INGOT_BYTE_TILES_UNIT(MIX)                                                                                         \
+    INGOT_INLINE void ingot_tiles_##MIX(int32_t *sums, const void *a, const int32_t *b, int32_t rows,                  \
+        int32_t columns, int32_t words, ptrdiff_t row, ptrdiff_t line, ptrdiff_t apart)                                \
+    {                                                                                                                  \
+        INGOT_TILES_TRY(MIX)                                                                                           \
+        for (int32_t m = 0; m < rows; ++m) {                                                                           \
+            for (int32_t n = 0; n < columns; ++n) {                                                                    \
+                int32_t sum = 0;                                                                                       \
+                for (int32_t k = 0; k < words; ++k)                                                                    \
+                    sum = ingot_dot_##MIX(ingot_load_word((const char *)a + row * m + 4 * k), b[line * k + n], sum);   \
+                sums[apart * m + n] = sum;                                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+INGOT_BYTE_TILES(s8s8)
+INGOT_BYTE_TILES(s8u8)
+INGOT_BYTE_TILES(u8s8)
+INGOT_BYTE_TILES(u8u8)
 
 #if defined(__AVX512F__)
 #include <immintrin.h>

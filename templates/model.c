@@ -92,9 +92,7 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 }
 
 [% block instances %]
-ingot_status [[ name ]]_init_([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes, [% for m in further %]
-void *[[ m.name ]], size_t [[ m.name ]]_bytes, [% endfor %]
-uint32_t abi, size_t info_bytes)
+ingot_status [[ name ]]_init_([[ name ]] **net, [[ arena_parameters ]], uint32_t abi, size_t info_bytes)
 {
     ingot_status status = ingot_check_abi(abi, info_bytes);
     if (status != INGOT_OK) return status;

@@ -94,16 +94,10 @@ static inline uint64_t [[ name ]]_arena_bytes([[ dim_params ]]) { return [[ name
 [% block instances %]
 /* Make an instance inside the arena, which must be aligned to [[ upper ]]_ARENA_ALIGN[[ ", as the other memories must; one of no bytes may be NULL" if further ]].
  * Returns INGOT_OK, or INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE, INGOT_ERR_ARENA_ALIGN, INGOT_ERR_ABI. */
-ingot_status [[ name ]]_init_([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes, [% for m in further %]
-void *[[ m.name ]], size_t [[ m.name ]]_bytes, [% endfor %]
-uint32_t abi, size_t info_bytes);
-static inline ingot_status [[ name ]]_init([[ name ]] **net, void *[[ arena ]], size_t [[ arena ]]_bytes[% for m in further %]
-, void *[[ m.name ]], size_t [[ m.name ]]_bytes[% endfor %]
-)
+ingot_status [[ name ]]_init_([[ name ]] **net, [[ arena_parameters ]], uint32_t abi, size_t info_bytes);
+static inline ingot_status [[ name ]]_init([[ name ]] **net, [[ arena_parameters ]])
 {
-    return [[ name ]]_init_(net, [[ arena ]], [[ arena ]]_bytes, [% for m in further %]
-[[ m.name ]], [[ m.name ]]_bytes, [% endfor %]
-INGOT_ABI, sizeof(ingot_model_info));
+    return [[ name ]]_init_(net, [[ arena_arguments ]], INGOT_ABI, sizeof(ingot_model_info));
 }
 [% if weights == "stream" %]
 

@@ -31,7 +31,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "byte_windows": Words(),
     "columns": Words(_IMAGE, "bands of {} rows"),
     "contraction": Words(block="blocks of {} tiles of rows", turn="groups of {} panels",
-                         algorithms={"tiles": "", "dots": "dot products"}),
+                         algorithms={"tiles": "", "dots": "dot products", "unit": "a unit for tiles"}),
     "elementwise": Words(),
     "fallback": Words(),
     "gather": Words(),

@@ -11,10 +11,11 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, ShapeExpr
 from ..relax.ops.contraction import FMA
-from ..relax.ops.qnn import BYTES, PLAIN, WORDS, sums_dtype
+from ..relax.ops.qnn import BYTES, PLAIN, SUMS, WIDE_SUMS, WORDS, sums_dtype
 from ..tir.stored import LEAST_BYTES
 from .graph import GraphRewriter, is_operator, on_main
 from .identities import axes_of
+from .short_products import short_pieces
 
 OF_INTEGERS = {plain: name for name, plain in PLAIN.items()}
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -118,14 +119,24 @@ class _KeepQuantized(GraphRewriter):
         if data is None or other is None or not self.target.multiplies_bytes:
             return None
         (x, x_zero, x_scale), (w, w_zero, w_scale) = data, other
-        total = self.emit(call_op("qnn.matmul", x, w, Constant(x_zero), Constant(w_zero)))
+        bytes_ = all(str(v.struct_info.dtype) in BYTES for v in (x, w))
+        if not bytes_ and not self._multiplies_words(x, w, x_zero, w_zero):
+            return None
+        total = self.emit(call_op("qnn.matmul", x, w, Constant(x_zero), Constant(w_zero),
+                                  out_dtype=SUMS if bytes_ else WIDE_SUMS))
         scale = Constant((x_scale * w_scale).astype(np.float32), w.name + "_scale")
         return call_op("multiply", self.emit(call_op("astype", total, dtype="float32")), scale)
 
+    def _multiplies_words(self, x, w, *zeros):
+        """Whether matrices, of which one at least is of 16 bits, are multiplied as integers: as pairs by vectors; as
+        they are, without zero points, where nothing else computes floats than their own functions."""
+        pairs = self.target.multiplies_pairs and short_pieces(x.struct_info, w.struct_info)
+        return bool(pairs or self.target.integers and not self.target.has_tiles and not np.any(zeros))
+
     def _moved(self, value):
-        """What _dequantized says of a value, or of bytes in another order of axes, in which they are put here."""
+        """What _dequantized says of a value, or of integers in another order of axes, in which they are put here."""
         moved = self.producer(value, "permute_dims")
-        made = self._dequantized(moved.args[0] if moved else value)
+        made = self._dequantized(moved.args[0] if moved else value, (*BYTES, *WORDS))
         if not made or not moved:
             return made
         return self.emit(call_op("permute_dims", made[0], axes=moved.attrs["axes"]), made[0].name), *made[1:]

@@ -313,20 +313,22 @@ class _PackWeights(GraphRewriter):
                                                         dtype=str(dtype))
 
     def _of_matrices(self, binding, call):
-        """The product of bytes whose columns a run knows: it makes words of them. None for others."""
+        """The product of bytes, or of int16, whose columns a run knows: it makes words of them. None for others."""
         x, w = call.args
-        name, sizes = dot_product.name_of(x.struct_info.dtype, w.struct_info.dtype), w.struct_info.shape[-2:]
+        name = dot_product.name_of(x.struct_info.dtype, w.struct_info.dtype, INTEGER_DOTS)
+        sizes = w.struct_info.shape[-2:]
         if (self.lanes == 1 or not name or call.attrs["out_dtype"] != "int32"
                 or min(x.struct_info.ndim, w.struct_info.ndim) < 2 or not all(map(is_const_int, sizes))):
             return None
         depth, columns = (d.value for d in sizes)
-        row, words = ARITHMETICS[name], -(-depth // dot_product.WORD)
+        row = ARITHMETICS[name]
+        words = -(-depth // row.block)
         if depth > row.most or not depth or not columns:
             return None
         plan = choose(Product(static(x.struct_info.shape[-2]), words, columns,
                               by_element=words_by_lane(self.target, name, words), dot=name), self.target)
         turned, across = self.producer(w, "permute_dims"), False
-        if turned and depth % dot_product.WORD == 0 and axes_of(turned)[-2] == w.struct_info.ndim - 1:
+        if turned and depth % row.block == 0 and axes_of(turned)[-2] == w.struct_info.ndim - 1:
             *axes, last, before = axes_of(turned)
             w, across = self.emit(call_op("permute_dims", turned.args[0], axes=(*axes, before, last)), w.name), True
         packed = self.emit(call_op("qnn.words", w, panel=plan.tile.vectors * self.lanes, across=across), w.name)

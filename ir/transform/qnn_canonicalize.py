@@ -23,7 +23,7 @@ without one, as dot products take them, and weights that no byte holds of v and 
     sum x w = 256 sum H w + sum L w + c sum w      sum x (256 v + w) = 256 sum x v + sum x w
 
 Each sum of parts is in int32, their total in the out_dtype of the product. Without vectors 16 bits are multiplied as
-they are.
+they are. Matrices of 16 bits that only a run knows: short_products.py.
 """
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from ..relax.ops.qnn import BYTES, MORE, OTHER, PLAIN, SUMS, WIDE_SUMS, WORDS
 from .graph import GraphRewriter, constant_last, on_main
 from .identities import axes_of
 from .pack import EXACT
+from .short_products import of_short_matrices
 
 MOST_TERMS = (2 ** 31 - 1) // (2 * 255 ** 2)  # of sums that int32 holds before zero points are taken off, and after
 SHORTS = ("qnn.matmul", "qnn.conv2d")  # whose weights may be pairs of 16 bits
@@ -99,6 +100,11 @@ class _Canonicalize(GraphRewriter):
         matrices = matrices and all(str(v.struct_info.dtype) in BYTES for v in (x, w))
         if matrices and (self._multiplies(x, w) or not exact) and (made := self._of_matrices(*call.args)) is not None:
             return made
+        if self.target.multiplies_pairs and call.op == "qnn.matmul" and not exact and (
+                made := of_short_matrices(self, call)) is not None:
+            return made
+        if self.target.multiplies_bytes and self.target.lanes == 1 and not exact and all(map(_is_zero, (x_zero, w_zero))):
+            return self._plain(call, x, w, call.attrs)
         dtype = "float32" if exact else call.attrs["out_dtype"]
         return self._of(call, self._shifted(x, x_zero, dtype), self._shifted(w, w_zero, dtype), dtype)
 
@@ -116,36 +122,36 @@ class _Canonicalize(GraphRewriter):
         if not self.target.multiplies_bytes or min(x.struct_info.ndim, w.struct_info.ndim) < 2 or (
                 not is_const_int(terms) or terms.value > MOST_TERMS):
             return None
-        rows, columns = self._total(x, -1), self._total(w, -2)
-        x_zero, w_zero = map(self._wide, (x_zero, w_zero))
-        columns = self._less(columns, w_zero, Constant(np.array(terms.value, np.int32)))
+        rows, columns = self.total(x, -1), self.total(w, -2)
+        x_zero, w_zero = map(self.wide, (x_zero, w_zero))
+        columns = self.less(columns, w_zero, Constant(np.array(terms.value, np.int32)))
         if self.target.lanes > 1 and self.target.dots(left, right) < self.target.dots(left, OTHER[right]):
             more = Constant(np.array(MORE[right], np.int32))
-            w = self.emit(call_op("astype", self._sum(self._wide(w), more), dtype=OTHER[right]), f"{w.name}_turned")
-            w_zero = self._sum(w_zero, more)
+            w = self.emit(call_op("astype", self.sum(self.wide(w), more), dtype=OTHER[right]), f"{w.name}_turned")
+            w_zero = self.sum(w_zero, more)
         total = self.emit(call_op("matmul", x, w, out_dtype=SUMS))
-        return self._less(self._less(total, x_zero, columns), w_zero, rows)
+        return self.less(self.less(total, x_zero, columns), w_zero, rows)
 
-    def _total(self, x, axis):
+    def total(self, x, axis):
         """The sums of bytes along an axis; of what is permuted, before it is."""
         moved = self.producer(x, "permute_dims")
         axes = axes_of(moved) if moved else range(x.struct_info.ndim)
-        wide = self._wide(moved.args[0] if moved else x)
+        wide = self.wide(moved.args[0] if moved else x)
         total = self.emit(call_op("sum", wide, axis=(axes[axis],), keepdims=True), f"{x.name}_sums")
         return self.emit(call_op("permute_dims", total, axes=axes)) if moved else total
 
-    def _wide(self, x):
+    def wide(self, x):
         return Constant(x.data.astype(SUMS), x.name) if isinstance(x, Constant) else self.emit(
             call_op("astype", x, dtype=SUMS))
 
-    def _sum(self, a, b):
+    def sum(self, a, b):
         if isinstance(a, Constant) and isinstance(b, Constant):
             return Constant(a.data + b.data, a.name)
         return self.emit(call_op("add", a, b))
 
-    def _less(self, total, zero, times):
+    def less(self, total, zero, times):
         """total - zero * times."""
-        if isinstance(zero, Constant) and not zero.data.any():
+        if _is_zero(zero):
             return total
         if isinstance(zero, Constant) and isinstance(times, Constant):
             return self.emit(call_op("subtract", total, Constant(zero.data * times.data, zero.name)))
@@ -197,14 +203,14 @@ class _Canonicalize(GraphRewriter):
         (sums, more), total = (attrs["out_dtype"], 0), None
         if str(x.struct_info.dtype) == "uint16":
             more = -MORE["uint16"]
-            x = self.emit(call_op("astype", self._sum(self._wide(x), Constant(np.array(-more, SUMS))), dtype="int16"),
+            x = self.emit(call_op("astype", self.sum(self.wide(x), Constant(np.array(-more, SUMS))), dtype="int16"),
                           f"{x.name}_turned")
         for factor, part in parts:
             product = self._plain(call, x, Constant(part, weight.name), {**attrs, "out_dtype": SUMS})
-            total = self._added(total, product, factor, sums)
+            total = self.added(total, product, factor, sums)
         return total, more
 
-    def _added(self, total, one, factor, sums):
+    def added(self, total, one, factor, sums):
         """total + factor * one, in the dtype of the sums; total: None for 0."""
         one = self.emit(one)
         one = one if sums == SUMS else self.emit(call_op("astype", one, dtype=sums))
@@ -218,13 +224,13 @@ class _Canonicalize(GraphRewriter):
         high, low, more = self._halves(x, kind)
         for factor, part in weight_halves(weight):
             for place, half in ((256 * factor, high), (factor, low)):
-                total = self._added(total, self._plain(call, half, part, {**attrs, "out_dtype": SUMS}), place, sums)
+                total = self.added(total, self._plain(call, half, part, {**attrs, "out_dtype": SUMS}), place, sums)
         return total, more
 
     def _halves(self, x, kind):
         """(H, L, c) of numbers x = 256 H + L + c, where H and L are bytes of a kind."""
         signed, dtype = kind == "int8", str(x.struct_info.dtype)
-        wide, of_16 = self._wide(x), dtype == "int16"
+        wide, of_16 = self.wide(x), dtype == "int16"
         above = (MORE["int16"] if of_16 else 0) - (MORE["int16"] if signed else 0)  # to be added before the shift
         below = -MORE["int8"] if signed else 0
 
@@ -339,6 +345,10 @@ def as_integers(shifted, name, dtypes=BYTES):
         if least <= shifted.min(initial=0) and shifted.max(initial=0) <= most:
             return Constant(shifted.astype(dtype), name)
     return None
+
+
+def _is_zero(zero):
+    return isinstance(zero, Constant) and not zero.data.any()
 
 
 def _reach(x, zero):

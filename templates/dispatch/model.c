@@ -61,25 +61,29 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 [% endif %]
 }
 
-ingot_status [[ name ]]_init_target_([[ name ]] **net, void *arena, size_t arena_bytes, int32_t target, uint32_t abi,
+ingot_status [[ name ]]_init_target_([[ name ]] **net, [[ arena_parameters ]], int32_t target, uint32_t abi,
     size_t info_bytes)
 {
     ingot_status status = ingot_check_abi(abi, info_bytes);
     if (status != INGOT_OK) return status;
     if (net == NULL) return INGOT_ERR_NULL;
     *net = NULL;
-    status = ingot_check_arena(arena, arena_bytes, [[ upper ]]_[[ "HEADER" if dims else "ARENA" ]]_BYTES, [[ upper ]]_ARENA_ALIGN);
+    status = ingot_check_arena([[ arena ]], [[ arena ]]_bytes, [[ upper ]]_[[ "HEADER" if dims else "ARENA" ]]_BYTES, [[ upper ]]_ARENA_ALIGN);
     if (status != INGOT_OK) return status;
+[% for m in further if m.bytes %]
+    status = ingot_check_arena([[ m.name ]], [[ m.name ]]_bytes, [[ upper ]]_ARENA_[[ m.upper ]]_BYTES, [[ upper ]]_ARENA_ALIGN);
+    if (status != INGOT_OK) return status;
+[% endfor %]
     if (![[ name ]]_runs_target(target)) return INGOT_ERR_TARGET;
-    [[ name ]] *const made = arena;
-    void *const rest = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
-    const size_t rest_bytes = arena_bytes - [[ upper ]]_HEADER_BYTES;
+    [[ name ]] *const made = [[ arena ]];
+    void *const rest = (unsigned char *)[[ arena ]] + [[ upper ]]_HEADER_BYTES;
+    const size_t rest_bytes = [[ arena ]]_bytes - [[ upper ]]_HEADER_BYTES;
     switch (target) {
 [% for t in targets %]
 #if [[ t.macro ]]
     case [[ loop.index0 ]]: {
         [[ t.prefix ]] *instance;
-        status = [[ t.prefix ]]_init(&instance, rest, rest_bytes);
+        status = [[ t.prefix ]]_init(&instance, rest, rest_bytes[% for m in further %], [[ m.name ]], [[ m.name ]]_bytes[% endfor %]);
         made->instance = instance;
         break;
     }
@@ -94,11 +98,11 @@ ingot_status [[ name ]]_init_target_([[ name ]] **net, void *arena, size_t arena
     return INGOT_OK;
 }
 
-ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)
+ingot_status [[ name ]]_init_([[ name ]] **net, [[ arena_parameters ]], uint32_t abi, size_t info_bytes)
 {
     int32_t target = 0;
     while (target < [[ upper ]]_TARGETS && ![[ name ]]_runs_target(target)) ++target;
-    return [[ name ]]_init_target_(net, arena, arena_bytes, target, abi, info_bytes);
+    return [[ name ]]_init_target_(net, [[ arena_arguments ]], target, abi, info_bytes);
 }
 
 /* ---- calls -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 [% extends "selftest.c" %]
 [% block main %]
+[% include "reader.c" %]
 /* Whether results for one target are wrong. */
 static int test(int32_t target)
 [% endblock %]

@@ -60,6 +60,46 @@ def test_an_older_processor(exported, tmp_path, cpu, best):
         run(["qemu-x86_64", "-cpu", cpu, "./example"], folder)
 
 
+BOARD = {
+    "memory": {"memory": "fast=8192,sram=1M", "threads": "none"},
+    "groups": {"weight_groups": 3, "weights": "array"},
+    "stream": {"weights": "stream", "threads": "none"},
+    "all": {"weight_groups": 2, "weights": "incbin", "memory": "fast=8192,sram=1M,slow=1M",
+            "threads": "none"}}
+
+
+@pytest.mark.parametrize("options", BOARD)
+def test_memories_groups_and_streams(exported, tmp_path, options):
+    """One image of weights, and memories of which each is as large as the most that a target needs: what is left out
+    by a target that another one has is right, too."""
+    made = exported("conv_net", target="x86-64-v2+x86-64-v3", **BOARD[options])
+    folder = copy(made.folder, tmp_path)
+    need("qemu-x86_64")
+    make(folder, "x86-64-v2", goal="all")
+    for cpu, best in (("Haswell", "x86-64-v3"), ("Nehalem", "x86-64-v2")):
+        found = OK.findall(run(["qemu-x86_64", "-cpu", cpu, "./selftest"], folder))
+        assert found[0] == best and found[-1] == "x86-64-v2"
+        run(["qemu-x86_64", "-cpu", cpu, "./example"], folder)
+    names = sorted(f.name for f in folder.glob("*_weights*") if "x86" not in f.name and f.suffix in (".c", ".S", ".bin"))
+    stems = {"memory": ["weights"], "stream": ["weights"], "groups": [f"weights_{n}" for n in range(3)],
+             "all": ["weights_0", "weights_1"]}[options]
+    ends = {"groups": [".c"], "stream": [".bin"]}.get(options, [".S", ".bin"])
+    assert names == sorted(f"conv_net_{stem}{end}" for stem in stems for end in ends)
+
+
+def test_each_memory_is_the_largest_that_a_target_needs(exported):
+    made = exported("conv_net", target="x86-64-v2+x86-64-v3", **BOARD["memory"])
+
+    def macros(file):
+        text = (made.folder / file).read_text()
+        return {name: int(n) for name, n in re.findall(r"define \w+?_(ARENA(?:_\w+)?_BYTES) (\d+)u", text)}
+    own, *each = map(macros, ("conv_net.h", "conv_net_x86_64_v2.h", "conv_net_x86_64_v3.h"))
+    assert own["ARENA_SRAM_BYTES"] == max(m["ARENA_SRAM_BYTES"] for m in each) > 0
+    assert own["ARENA_BYTES"] == 64 + max(m["ARENA_BYTES"] for m in each) <= 8192
+    readme = (made.folder / "README.md").read_text()
+    assert "CONV_NET_ARENA_SRAM_BYTES" in readme and str(own["ARENA_BYTES"]) in readme
+
+
 @pytest.mark.parametrize("cpu, best", [("cortex-a53", "aarch64-linux-gnu"), ("cortex-a76", "aarch64-dotprod"),
                                        ("max", "aarch64-i8mm")])
 def test_arm(exported, tmp_path, cpu, best):
@@ -153,11 +193,10 @@ def test_what_takes_one_target():
         library.dispatched.files(single_file=True)
     with pytest.raises(ValueError, match="zephyr builds a package with the flags of one target"):
         library.dispatched.files(package="zephyr")
-    for options, said in (({"memory": {"sram": "1M"}, "threads": "none"}, "memory: where tensors lie"), (
-            {"weights": "stream", "threads": "none"}, 'weights="stream": in which order'), (
-            {"weight_groups": 2, "weights": "array"}, "weight_groups: which layer has")):
-        with pytest.raises(ValueError, match=f"{said}.* differs from target to target.*x86-64-v2 one by one"):
-            ingot.compile(load("conv_net"), target=X86, **options)
+    with pytest.raises(ValueError, match="fast has 36 bytes, and must hold the instance"):
+        ingot.compile(load("conv_net"), target=X86, memory={"fast": 100, "sram": "1M"}, threads="none")
+    with pytest.raises(ValueError, match="of constant size: give each symbolic"):
+        ingot.compile(attention_net(), target=X86, memory={"sram": "1M"}, threads="none")
     with pytest.raises(ValueError, match="give a shorter name"):
         ingot.compile(load("conv_net"), target=X86, name="n" * 30)
     with pytest.raises(ValueError, match="names several targets, which only compile takes"):

@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ingot
+from ingot.codegen.target import is_supported_here
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -136,3 +137,35 @@ def test_activations_of_16_bits(dtype, zero, target):
         if output.name in net.sums:
             np.testing.assert_array_equal(ours, np.clip(net.sums[output.name], limits.min, limits.max), output.name)
         assert np.abs(ours.astype(int) - theirs).max() <= 1, output.name
+
+
+def scores(dtype, zero):
+    """(A network of the rows of x by the rows of x; the exact results, before they saturate; x)."""
+    x = integers(dtype, 1, 2, 9, 40)
+    x[:, :, :4] = np.iinfo(dtype).max
+    net = Network(dtype, zero, x)
+    turned = net.add("Transpose", ["dx"], "turned", perm=[0, 1, 3, 2])
+    sums = net.x @ net.x.swapaxes(2, 3)
+    scale = np.float32(np.abs(sums * 4e-8).max() / 30000)
+    net.result("scores", net.add("MatMul", ["dx", turned], "products"), scale, zero)
+    return net.proto(), np.rint(sums.astype(np.float32) * (np.float32(2e-4) * np.float32(2e-4) / scale)) + zero, x
+
+
+@pytest.mark.parametrize("dtype, zero", [(np.int16, 0), (np.uint16, 32768), (np.uint16, 40000)])
+def test_products_of_two_activations(dtype, zero):
+    """Exact sums by pairs in vectors, where int32 does not hold them either."""
+    proto, expected, x = scores(dtype, zero)
+    with ingot.compile(proto, target="x86-64-v2", threads="none") as library:
+        assert "dot_s16s16" in "".join(k.body for k in library.model.kernels.values())
+        if not is_supported_here(library.model.target):
+            pytest.skip("this is no x86")
+        limits = np.iinfo(dtype)
+        np.testing.assert_array_equal(library.run({"x": x})["scores"], np.clip(expected, limits.min, limits.max))
+
+
+@pytest.mark.parametrize("target, zero, exact", [("cortex-m0plus", 0, True), ("cortex-m0plus", 9, False),
+                                                 ("cortex-m4f", 0, False), ("c", 0, False)])
+def test_where_single_numbers_are_multiplied_as_integers(target, zero, exact):
+    """Without an FPU, and without zero points."""
+    text = ingot.inspect_stage(scores(np.int16, zero)[0], "fused", target=target, threads="none")
+    assert ('out_dtype="int64"' in text) == exact

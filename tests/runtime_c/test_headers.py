@@ -62,6 +62,19 @@ def test_tiles_of_the_unit_are_those_of_plain_c(compiler, tmp_path):
     assert check([str(program)]) == "ok\n"
 
 
+EMULATED = ["-O1", "-march=x86-64-v4", "-mamx-tile", "-mamx-int8", "-D_POSIX_C_SOURCE=200809L", "-include",
+            str(HERE / "emulated_tiles.h")]
+
+
+@pytest.mark.skipif("avx512f" not in cpu_flags(), reason="this CPU has no avx512f")
+@pytest.mark.parametrize("source", ["tiles.c", "emulated_tiles.c"])
+def test_tiles_of_an_emulated_unit(compiler, tmp_path, source):
+    """Its instructions are what Intel's manual says they are, and ingot_tiles.h makes by them what it does without."""
+    program = tmp_path / "tiles"
+    check([compiler, *STRICT, *EMULATED, f"-I{RUNTIME}", str(HERE / source), "-o", str(program)])
+    assert check([str(program)]) == "ok\n"
+
+
 def test_ingot_h_needs_only_stddef_and_stdint():
     assert re.findall(r"#include\s*(\S+)", (RUNTIME / "ingot.h").read_text()) == ["<stddef.h>", "<stdint.h>"]
 

@@ -63,6 +63,34 @@ static int sums(int32_t rows, int32_t columns, int32_t from, int32_t steps)
     return 1;
 }
 
+/* Products of bytes of a mix of signs, whose rows, words and sums have others between them. */
+#define BYTES(MIX)                                                                                                     \
+    static int bytes_##MIX(int32_t rows, int32_t columns, int32_t words)                                               \
+    {                                                                                                                  \
+        enum { ROW = 200, LINE = 35, APART = 33 };                                                                     \
+        const int8_t *const left = a[0] + 3;                                                                           \
+        const int32_t *const right = (const int32_t *)(const void *)b[0];                                              \
+        static int32_t found[ROWS * APART];                                                                            \
+        for (int i = 0; i < ROWS * APART; ++i) found[i] = -1;                                                          \
+        ingot_tiles_##MIX(found, left, right, rows, columns, words, ROW, LINE, APART);                                 \
+        for (int32_t m = 0; m < ROWS; ++m) {                                                                           \
+            for (int32_t n = 0; n < APART; ++n) {                                                                      \
+                int32_t sum = m < rows && n < columns ? 0 : -1;                                                        \
+                for (int32_t k = 0; k < words && m < rows && n < columns; ++k)                                         \
+                    sum = ingot_dot_##MIX(ingot_load_word(left + ROW * m + 4 * k), right[LINE * k + n], sum);          \
+                if (sum != found[m * APART + n]) {                                                                     \
+                    printf(#MIX ", %d x %d x %d\n", (int)rows, (int)columns, (int)words);                              \
+                    return 0;                                                                                          \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        return 1;                                                                                                      \
+    }
+BYTES(s8s8)
+BYTES(s8u8)
+BYTES(u8s8)
+BYTES(u8u8)
+
 int main(void)
 {
     uint32_t state = 1;
@@ -72,6 +100,11 @@ int main(void)
     for (int32_t rows = 1; rows <= ROWS; ++rows) {
         for (int32_t steps = 1; steps <= STEPS; ++steps)
             if (!sums(rows, 32, 0, steps) || !sums(rows, 16, 0, steps) || !sums(rows, 16, 16, steps)) return 1;
+    }
+    for (int32_t rows = 1; rows <= ROWS; ++rows) {
+        const int32_t columns = rows % 3 ? 32 : 16, words = rows % 2 ? 48 : 16;
+        if (!bytes_s8s8(rows, columns, words) || !bytes_s8u8(rows, columns, words) || !bytes_u8s8(rows, columns, words)
+            || !bytes_u8u8(rows, columns, words)) return 1;
     }
     puts("ok");
     return 0;

@@ -15,7 +15,8 @@ from .blocks import find_block, innermost, iter_vars, operand_loads, static, sta
 from .few_rows import dots, makes_dot_products
 from .operands import (choose_copies, columns_copy, lies_across, pack_columns, pack_rows, stages, term_count,
                        wide_operand)
-from .product_plan import BLOCKS, COLUMNS, GROUPS, ROWS, Product
+from .byte_tiles_of_unit import on_unit, reads_rows
+from .product_plan import BLOCKS, COLUMNS, GROUPS, ROWS, UNIT, Product
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, ranks, steps,
                         through_memory, turn_of, word_by_word, words_by_lane)
 from .compressed_weights import groups_of, scaled_groups
@@ -55,11 +56,13 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
         compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
-        dot=dot if dot in CONTRACTIONS else "", pairs=dot in CONTRACTIONS and _in_pairs(block),
+        dot=dot if dot in CONTRACTIONS else "", made=not reads_rows(block), pairs=dot in CONTRACTIONS and _in_pairs(block),
         batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
 
 
 def _apply(sch, kernel, anchor, epilogue, groups, wide, tall, plan, target):
+    if plan.algorithm == UNIT:
+        return on_unit(sch, target, anchor, epilogue, kernel, plan)
     copy = columns_copy(sch, anchor, wide) if kernel.copied else None
     if tall:
         pack_rows(sch, target, tall, plan.tile.rows)

@@ -3,13 +3,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..plan import ONE_THREAD, Kernel, Plan, shared
+from ..plan import ONE_THREAD, Kernel, Plan, Tile, shared
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
+from .byte_tiles_of_unit import LEAST_ROWS, WORDS
+from .split_integer_tiles import row_blocks
 from .threads import COST_OF_LOOP
 
-TILES, DOTS = "tiles", "dots"  # algorithms
+TILES, DOTS, UNIT = "tiles", "dots", "unit"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
 SUMS_OF_MATRICES = 18  # of a tile of pairs of rows and of columns, beside what gcc 12 makes these of ahead
 REGISTERS = 2  # of those that operands have, for the words of a group of compressed weights beside one vector
@@ -24,7 +26,8 @@ class Product(Kernel):
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
     where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
     batch: products. work: FMAs of all of them. dot: the arithmetic of words of several terms, which depth counts
-    then; pairs: whether the words of columns lie in pairs.
+    then; pairs: whether the words of columns lie in pairs; made: whether those of rows are not in memory as they are
+    multiplied.
     """
 
     rows: int
@@ -42,6 +45,7 @@ class Product(Kernel):
     work: int = 0
     dot: str = ""
     pairs: bool = False
+    made: bool = False
 
     rule = "contraction"
 
@@ -62,6 +66,9 @@ class Product(Kernel):
         if self.dots:
             yield from self._tiles(DOTS, product_tiles(target, self.columns, self._dot_rows(target)))
             return
+        if vectors := self._of_unit(target):
+            yield Plan(self.rule, UNIT, self.arithmetic, tile=Tile(vectors=vectors, rows=row_blocks(self.rows)))
+            return
         vectors = self.panel // target.lanes if self.panel else None
         outer = self._vectors(target)
         yield from self._tiles(TILES, (t for t in product_tiles(target, outer, self.rows) if (
@@ -74,9 +81,18 @@ class Product(Kernel):
     def cost(self, plan, target):
         if self.dots:
             return product_cost(target, plan.tile, self.columns, self._dot_rows(target))
+        if plan.algorithm == UNIT:  # whose products of tiles take 16 cycles each
+            return self.rows * self.columns * self.depth / WORDS ** 2
         if self.of_matrices(target):
             return matrix_cost(plan.tile, self._vectors(target), self.rows, self.pairs)
         return product_cost(target, plan.tile, self._vectors(target), self.rows)
+
+    def _of_unit(self, target):
+        """The vectors of columns that blocks of rows meet on a unit for tiles of integers; 0 where it makes none of it."""
+        vectors = next((v for v in (2, 1) if self.columns % (v * target.lanes) == 0), 0)
+        fits = self.dot in target.tile_dots and self.depth % WORDS == 0 and not self.pairs and not self.made and (
+            self.panel in (None, vectors * target.lanes)) and row_blocks(self.rows) >= LEAST_ROWS
+        return vectors if fits else 0
 
     def of_matrices(self, target):
         """Whether two rows of the product meet two columns in an instruction."""
@@ -87,6 +103,9 @@ class Product(Kernel):
             return plan
         if plan.algorithm == DOTS:
             return plan.replace(threads=plan.threads or shared(target, self.work, COLUMNS))
+        if plan.algorithm == UNIT:
+            plan = plan.replace(parts=1, turn=0, block=self.rows // plan.tile.rows, order=(COLUMNS, ROWS))
+            return plan.replace(threads=plan.threads or shared(target, self.work, self._what(plan, target)))
         parts = plan.parts or self._parts(target, plan.tile)
         block = plan.block or _tiles_in_block(target, self.rows, plan.tile.rows, self.depth // parts)
         plan = plan.replace(parts=parts, block=block)

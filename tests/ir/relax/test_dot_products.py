@@ -13,7 +13,7 @@ from ingot.ir.relax.arithmetic import ARITHMETICS
 from ingot.ir.relax.arithmetic.dot_product import bytes_of, name_of, words_of
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.target import Target
-from ingot.ir.tir.intrinsics import DOTS
+from ingot.ir.tir.intrinsics import DOTS, INTEGER_DOTS
 
 MIXES = pytest.mark.parametrize("left, right", DOTS.values(), ids=DOTS)
 TARGETS = ["c", "x86-64-v4-vbmi", "x86-64-v3", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v4-vnni", "x86-64-v4-zen4"]
@@ -99,13 +99,14 @@ def test_the_operator_is_exact(left, right, rows, depth, columns):
 
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("left, right, depth, columns, panel", [
-    ("uint8", "int8", 8, 16, 8), ("int8", "uint8", 12, 13, 4), ("int8", "int8", 4, 12, 8)])
+    ("uint8", "int8", 8, 16, 8), ("int8", "uint8", 12, 13, 4), ("int8", "int8", 4, 12, 8), ("int16", "int16", 6, 13, 4)])
 def test_matrices_that_a_run_makes(left, right, depth, columns, panel, across):
-    """As words, each of a batch by rows of another one."""
+    """As words, each of a batch by rows of another one; sums of products of 16 bits wrap around."""
     x, w = integers((2, 1, 3, depth), left), integers((3, depth, columns), right, 1)
     given = np.ascontiguousarray(w.swapaxes(1, 2)) if across else w
     _, words = check("qnn.words", [given], 0, panel=panel, across=across)
-    _, result = check("matmul", [x, words], 0, arithmetic=name_of(left, right), b_layout="operands", n_size=columns)
+    name = name_of(left, right, INTEGER_DOTS)
+    _, result = check("matmul", [x, words], 0, arithmetic=name, b_layout="operands", n_size=columns)
     np.testing.assert_array_equal(result, x.astype(np.int32) @ w.astype(np.int32))
 
 
@@ -118,9 +119,10 @@ def test_rows_of_zeros_meet_what_fills_up_the_last_word():
 
 
 def test_what_is_refused():
-    for shape, attrs in (((3, 6), {"panel": 0}), ((6, 3), {"panel": 4, "across": True})):
+    for shape, attrs, dtype in (((3, 6), {"panel": 0}, "int8"), ((6, 3), {"panel": 4, "across": True}, "int8"),
+                                ((6, 3), {"panel": 4, "across": True}, "int16")):
         with pytest.raises(InferError, match="takes panels of at least 1 column"):
-            call_of("qnn.words", [shape], attrs, "int8")
+            call_of("qnn.words", [shape], attrs, dtype)
     with pytest.raises(InferError, match="must be uint8, not int8"):
         call_of("matmul", [(3, 8), (1, 2, 8)], {"arithmetic": "dot_u8s8", "b_layout": "operands", "n_size": 8},
                 ["int8", "int32"])

@@ -60,6 +60,46 @@ def test_products_of_matrices_that_a_run_knows(target, left, right):
                       {left, "int8" if left == "uint8" else "uint8"} if target == "x86-64-v4-vnni" else {left})
 
 
+WORDS_AND_BYTES = [("int16", "int16"), ("uint16", "uint16"), ("int16", "uint8"), ("int8", "uint16")]
+
+
+@pytest.mark.parametrize("target", ["c", "x86-64-v3", "aarch64-dotprod", "cuda-sm_80"])
+@pytest.mark.parametrize("left, right", WORDS_AND_BYTES)
+def test_products_of_matrices_of_16_bits_that_a_run_knows(target, left, right):
+    """At the ends of their range, the second across: of zero points in the middle, which int16 has not, of others, and
+    of those that a run knows, by rows and columns; sums longer than int32 holds are cut in pieces."""
+    ends = {dtype: (np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in (left, right)}
+    x, w = (np.where(RNG.random(s) < 0.9, RNG.choice(ends[t]), integers(t, *s)).astype(t)
+            for t, s in ((left, (2, 3, 1030)), (right, (4, 1030))))
+    a, b = integers(left, 3, 1), integers(right, 1, 4)
+    middles = [0 if t.startswith("i") else 1 << np.iinfo(t).bits - 1 for t in (left, right)]
+    g = Graph(param("x", 2, 3, 1030, dtype=left), param("w", 4, 1030, dtype=right), param("a", 3, 1, dtype=left))
+    t = g.op("permute_dims", g.params[1], axes=(1, 0))
+    zeros = [[Constant(np.asarray(z, d)) for z, d in zip(middles, (left, right))],
+             (Constant(np.asarray(ends[left][0], left)), Constant(np.asarray(ends[right][1], right))),
+             (g.params[2], Constant(b))]
+    mod = g.module(*(g.op("qnn.matmul", g.params[0], t, *z, out_dtype="int64") for z in zeros))
+    made = qnn_canonicalize(mod, Target.get(target))
+    x_, w_ = x.astype(np.int64), w.astype(np.int64).T
+    for found, zero in zip(execute(made, x, w, a), (middles, (ends[left][0], ends[right][1]), (a.astype(np.int64), b))):
+        np.testing.assert_array_equal(found, (x_ - zero[0]) @ (w_ - np.asarray(zero[1], np.int64)))
+    products = [b.value for b in made["main"].bindings if b.value.op == "matmul"]
+    if target in ("x86-64-v3", "aarch64-dotprod"):
+        assert {str(v.struct_info.dtype) for p in products for v in p.args} == {"int16"}
+        assert all(p.struct_info.dtype == "int32" and p.args[0].struct_info.shape[-1].value < 512 for p in products)
+        parts = 1 if "8" in left + right else 2
+        assert len(products) == 3 * parts * -(-1030 // (256 if "uint8" in (left, right) else 510))
+
+
+def test_a_sum_that_int32_is_said_to_hold_is_one_product():
+    x, w = integers("int16", 3, 8) // 64, integers("int16", 8, 4) // 64
+    g = Graph(param("x", 3, 8, dtype="int16"), param("w", 8, 4, dtype="int16"))
+    zero = Constant(np.asarray(0, "int16"))
+    made = qnn_canonicalize(g.module(g.op("qnn.matmul", *g.params, zero, zero)), Target.get("x86-64-v3"))
+    assert ops(made) == ["matmul"]
+    np.testing.assert_array_equal(execute(made, x, w)[0], x.astype(int) @ w.astype(int))
+
+
 @pytest.mark.parametrize("target", [BYTES, FLOATS], ids=str)
 @pytest.mark.parametrize("groups, padding", [(1, (1, 0, 1, 2)), (4, (1, 1, 1, 1)), (1, (0, 0, 0, 0))])
 def test_convolutions_are_padded_with_the_zero_point(target, groups, padding):
