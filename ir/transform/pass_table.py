@@ -441,5 +441,5 @@ RELAX = _rows(
 )
 
 # For the tables of passes that no pipeline uses.
-rows, tir_row, module_row, functions_row, scripted_row, arguments, flag, setting = (
-    _rows, _tir, _module, _functions, _scripted, _arguments, _flag, _setting)
+rows, tir_row, module_row, functions_row, scripted_row, arguments, disables, flag, setting = (
+    _rows, _tir, _module, _functions, _scripted, _arguments, _disables, _flag, _setting)

@@ -8,7 +8,7 @@ from ..compact_buffers import compact_buffers
 from ..gpu.bindings import on_loops
 from ..gpu.virtual_threads import inject_virtual_thread
 from ..lower_blocks import lower_match_buffer
-from ..pass_table import arguments, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
+from ..pass_table import arguments, disables, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
 from .allocate_workspace import allocate_workspace
 from .common_subexpr import common_subexpr_elim
@@ -35,6 +35,7 @@ from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
 from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
 from .ssa import convert_ssa
+from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
@@ -85,6 +86,7 @@ CLASSIC = rows(
     ("RemoveWeightLayoutRewriteBlock", tir_row, remove_weight_layout_rewrite_block),
     ("RewriteUnsafeSelect", tir_row, rewrite_unsafe_select),
     ("SkipAssert", tir_row, skip_assert),
+    ("StorageRewrite", tir_row, storage_rewrite, "no blocks", "", 1, {"tir.disable_storage_rewrite": disables()}),
     ("VectorizeLoop", tir_row, vectorize_loop, "", "no vectorized loops", 0, {"tir.disable_vectorize": (
         flag, lambda value: {"enable_vectorize": not value}), "tir.enable_buffer_level_predication": (
         flag, lambda value: {"predicate": value})}),

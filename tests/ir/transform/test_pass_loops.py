@@ -333,7 +333,7 @@ def chain(sizes, scope="global", dtypes=None):
 
 
 def test_temporaries_share_memory_when_their_lives_do_not_overlap():
-    new = run(T.StorageRewrite(), chain([8, 8, 16]))
+    new = run(TIR["StorageRewrite"](), chain([8, 8, 16]))
     decls = collect(new.body, DeclBuffer)
     assert sorted((d.buffer.name, d.buffer.shape[0].value) for d in decls) == [("a", 16), ("b", 8)]
 
@@ -341,7 +341,7 @@ def test_temporaries_share_memory_when_their_lives_do_not_overlap():
 @pytest.mark.parametrize("func", [chain([8, 8, 8], "local"), chain([8, 8, 8], dtypes=["float32", "float32", "float64"]),
                                   chain([8, 8])])
 def test_what_does_not_share(func):
-    assert run(T.StorageRewrite(), func) is func
+    assert run(TIR["StorageRewrite"](), func) is func
 
 
 def test_symbolic_sizes_share_when_equal():
@@ -353,14 +353,14 @@ def test_symbolic_sizes_share_when_equal():
                          BufferStore(b, a[0], (const(0),)) for a, b in zip([None, *temps], [*temps, y])))
         for t in reversed(temps):
             body = DeclBuffer(t, body)
-        new = T.StorageRewrite()(IRModule({"main": flat([y, n, m], body)}))["main"]
+        new = TIR["StorageRewrite"]()(IRModule({"main": flat([y, n, m], body)}))["main"]
         assert len(collect(new.body, DeclBuffer)) == count
 
 
 def test_a_setting_leaves_storage_rewrite_out():
     func = chain([8, 8, 8])
     with PassContext(config={"tir.disable_storage_rewrite": True}):
-        assert run(T.StorageRewrite(), func) is func
+        assert run(TIR["StorageRewrite"](), func) is func
 
 
 # ---------------------------------------------------------------- CommonSubexprElimTIR
