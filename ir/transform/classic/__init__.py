@@ -29,6 +29,7 @@ from .layout_rewrite import remove_weight_layout_rewrite_block
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
+from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
 from .reduce_branching import reduce_branching_through_overcompute
 from .runtime_builtins import lower_runtime_builtin
@@ -76,6 +77,7 @@ CLASSIC = rows(
     ("LiftThreadBinding", tir_row, lift_thread_binding),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("NarrowDataType", tir_row, narrow_data_type),
     ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
     ("UnifyThreadBinding", tir_row, unify_threads),
     ("ReduceBranchingThroughOvercompute", tir_row, reduce_branching_through_overcompute, "", "", 0, {

@@ -431,19 +431,19 @@ def test_int64_loops_and_indices_become_int32():
     i = Var("i", "int64")
     n = Var("n", "int64")
     func = fill_program(lambda fill: tir.for_(i, 8, IfThenElse(i < 5, fill(i * 3 + 1))), params=[n])
-    new = run(T.NarrowDataType(32), func)
+    new = run(TIR["NarrowDataType"](32), func)
     store, = collect(new.body, BufferStore)
     assert new.body.loop_var.dtype == "int32" and store.indices[0].dtype == "int32"
     assert not collect(new.body, Cast) and str(new.body.body.condition) == "i < 5"
-    assert T.NarrowDataType(64)(IRModule({"main": func}))["main"] is func
+    assert TIR["NarrowDataType"](64)(IRModule({"main": func}))["main"] is func
 
 
 def test_what_may_be_larger_stays():
     i, n = Var("i", "int64"), Var("n", "int64")
     symbolic = fill_program(lambda fill: tir.for_(i, n, fill(i)), params=[n])
-    assert run(T.NarrowDataType(32), symbolic).body.loop_var.dtype == "int64"
+    assert run(TIR["NarrowDataType"](32), symbolic).body.loop_var.dtype == "int64"
     large = fill_program(lambda fill: tir.for_(i, 8, fill(tir.floormod(i * (1 << 30), const(64, "int64")))))
-    index = collect(run(T.NarrowDataType(32), large).body, BufferStore)[0].indices[0]
+    index = collect(run(TIR["NarrowDataType"](32), large).body, BufferStore)[0].indices[0]
     assert index.dtype == "int64"
 
 
@@ -451,13 +451,13 @@ def test_no_cast_to_and_fro_is_left():
     i = Var("i", "int64")
     func = fill_program(lambda fill: tir.for_(i, 32, IfThenElse(
         Cast("int32", tir.floormod(i, const(8, "int64"))) < 5, fill(Cast("int64", Cast("int32", i)) * 2))))
-    new = run(T.NarrowDataType(32), func)
+    new = run(TIR["NarrowDataType"](32), func)
     assert not collect(new.body, Cast) and str(new.body.body.condition) == "i % 8 < 5"
 
 
 def test_narrowing_takes_32_or_64_bits():
     with pytest.raises(ValueError, match="target_bits is 32 or 64, not 16"):
-        T.NarrowDataType(16)(IRModule({"main": fill_program(lambda fill: fill(0))}))
+        TIR["NarrowDataType"](16)(IRModule({"main": fill_program(lambda fill: fill(0))}))
 
 
 def test_lets_in_expressions_become_statements():
