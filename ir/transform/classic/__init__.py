@@ -22,6 +22,7 @@ from .fold_constant import fold_constant
 from .fuse_ops import fuse_ops
 from .functions import annotate_entry_func, apply, bind_target, keep_if
 from .hoist import HoistedConditionals, HoistedLetBindings, hoist_expression, hoist_if_then_else
+from .host_api import make_packed_api, make_unpacked_api
 from .index_dtype import force_narrow_index_to_int32
 from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
@@ -77,6 +78,8 @@ CLASSIC = rows(
     ("LiftThreadBinding", tir_row, lift_thread_binding),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("MakePackedAPI", module_row, make_packed_api),
+    ("MakeUnpackedAPI", module_row, make_unpacked_api),
     ("NarrowDataType", tir_row, narrow_data_type),
     ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
     ("UnifyThreadBinding", tir_row, unify_threads),

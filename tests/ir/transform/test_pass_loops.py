@@ -501,8 +501,8 @@ def test_imported_sources_become_an_attribute():
 
 def test_the_signature_is_kept_by_make_packed_api():
     func = fill_program(lambda fill: fill(0))
-    new = T.MakePackedAPI()(IRModule({"main": func}))["main"]
-    assert new.signature == tuple(func.buffers) and T.MakePackedAPI()(IRModule({"main": new}))["main"] is new
+    new = TIR["MakePackedAPI"]()(IRModule({"main": func}))["main"]
+    assert new.signature == tuple(func.buffers) and TIR["MakePackedAPI"]()(IRModule({"main": new}))["main"] is new
 
 
 def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
