@@ -30,6 +30,7 @@ from .layout_rewrite import remove_weight_layout_rewrite_block
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
+from .loop_partition import loop_partition
 from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
 from .reduce_branching import reduce_branching_through_overcompute
@@ -76,6 +77,8 @@ CLASSIC = rows(
         "tir.instrument_lwp": (flag, lambda value: {}), **{
             f"tir.{name}": setting(name, kind) for name, kind in LWP_SETTINGS.items()}}),
     ("LiftThreadBinding", tir_row, lift_thread_binding),
+    ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
+        "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
     ("MakePackedAPI", module_row, make_packed_api),
