@@ -37,6 +37,7 @@ from .reduce_branching import reduce_branching_through_overcompute
 from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
 from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
+from .split_pattern import renormalize_split_pattern
 from .ssa import convert_ssa
 from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
@@ -92,6 +93,7 @@ CLASSIC = rows(
         "precise": True}),
     ("RemoveStoreUndef", tir_row, remove_store_undef),
     ("RemoveWeightLayoutRewriteBlock", tir_row, remove_weight_layout_rewrite_block),
+    ("RenormalizeSplitPattern", tir_row, renormalize_split_pattern),
     ("RewriteUnsafeSelect", tir_row, rewrite_unsafe_select),
     ("SkipAssert", tir_row, skip_assert),
     ("StorageRewrite", tir_row, storage_rewrite, "no blocks", "", 1, {"tir.disable_storage_rewrite": disables()}),

@@ -6,7 +6,7 @@ from tir_cases import assert_same_results, results
 
 from ingot.ir.node import collect
 from ingot.ir.tir import For, IfThenElse, Select
-from ingot.script import tir as T
+from ingot.script import from_source, tir as T
 
 
 @T.prim_func
@@ -55,3 +55,24 @@ def test_conditions_that_no_turn_decides_stay():
 
     after = done("LoopPartition", func)
     assert len(collect(after.body, For)) == 2 and len(collect(after.body, IfThenElse)) == 2
+
+
+# ---------------------------------------------------------------- RenormalizeSplitPattern
+
+@pytest.mark.parametrize("before, after", [
+    ("(i * 32 + j) % 128 // 32", "(i + j // 32) % 4"),
+    ("(i * 32 + (j - 50)) // 64", "(i + (j - 50) // 32) // 2"),
+    ("(i * 12 + j + k) // 4", "i * 3 + (j + k) // 4"),
+    ("T.Select(8 <= i * 4 + j, 1, 0)", "T.Select(1 <= (i + j // 4) // 2, 1, 0)"),
+    ("T.Select(not (i * 4 + j < 8), 1, 0)", "T.Select(1 <= (i + j // 4) // 2, 1, 0)"),
+    ("T.Select(i * 4 + j > 7, 1, 0)", "T.Select((i * 4 + j) > 7, 1, 0)"),
+    ("(i * 6 + j) // 4 + i % 6 // 4", "(i * 3 + j // 2) // 2 + i % 6 // 4"),
+])
+def test_quotients_have_one_form(before, after):
+    text = ("@T.prim_func\ndef func(A: T.Buffer((8, 70, 3), 'int32')):\n    for i, j, k in T.grid(8, 70, 3):\n"
+            "        A[i, j, k] = {}\n").format
+    func, expected = (from_source("from ingot.script import tir as T\n" + text(e)) for e in (before, after))
+    new = done("RenormalizeSplitPattern", func)
+    inputs = [np.zeros((8, 70, 3), "int32")]
+    assert_same_results(results(func, inputs), new, inputs)
+    assert str(new.body) == str(expected.body)
