@@ -150,7 +150,8 @@ def _struct_get(of, index, field):
             6: of.itemsize * 8, 7: 1, 8: 0, 9: 0, 10: 1}[field]
 
 
-RUNTIME = {"np": np, "tvm_struct_get": _struct_get, "isnullptr": lambda pointer: pointer is None, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
+RUNTIME = {"np": np, "tvm_struct_get": _struct_get, "isnullptr": lambda pointer: pointer is None,
+            "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,

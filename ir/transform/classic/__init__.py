@@ -8,8 +8,9 @@ from ..compact_buffers import compact_buffers
 from ..gpu.bindings import on_loops
 from ..gpu.virtual_threads import inject_virtual_thread
 from ..lower_blocks import lower_match_buffer
-from ..pass_table import arguments, disables, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
+from ..pass_table import SIMPLIFY, arguments, disables, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
+from ..simplify import simplify
 from .allocate_workspace import allocate_workspace
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
@@ -95,6 +96,7 @@ CLASSIC = rows(
     ("RemoveWeightLayoutRewriteBlock", tir_row, remove_weight_layout_rewrite_block),
     ("RenormalizeSplitPattern", tir_row, renormalize_split_pattern),
     ("RewriteUnsafeSelect", tir_row, rewrite_unsafe_select),
+    ("Simplify", tir_row, simplify, "", "", 0, {"tir.Simplify": SIMPLIFY}, {"keep_no_ops": True}),
     ("SkipAssert", tir_row, skip_assert),
     ("StorageRewrite", tir_row, storage_rewrite, "no blocks", "", 1, {"tir.disable_storage_rewrite": disables()}),
     ("VectorizeLoop", tir_row, vectorize_loop, "", "no vectorized loops", 0, {"tir.disable_vectorize": (

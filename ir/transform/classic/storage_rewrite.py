@@ -22,8 +22,8 @@ _LAUNCHES = ("thread_extent", "virtual_thread")
 
 def storage_rewrite(func):
     """Requires no blocks. Ensures that each buffer is allocated around the function's body, or within the outermost
-    parallel loop, launch of threads or virtual thread around its uses (of loops bound to threads, the innermost); that nothing unused is; and that of the buffers of
-    one scope there
+    parallel loop, launch of threads or virtual thread around its uses (of loops bound to threads, the innermost); that
+    nothing unused is; and that of the buffers of one scope there
     - one whose last use is the statement in which another of its size begins, and which is read there only to compute
       what is stored at the same place, holds the other, too;
     - one takes the memory of another that is used no more, where both have one dimension and one dtype, and constant
