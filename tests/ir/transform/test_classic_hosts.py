@@ -161,7 +161,8 @@ def test_packed_functions_unpack_what_they_check():
     (lambda v, c: ([None, *v[1:]], [4, *c[1:]]), "scaled.a is expected to have non-NULL DLTensor. pointer"),
     (lambda v, c: ([v[0][0], *v[1:]], c), "scaled.a.ndim is expected to equal 2"),
     (lambda v, c: ([v[0].astype("float64"), *v[1:]], c), "scaled.a.dtype is expected to be float32"),
-    (lambda v, c: ([v[0], np.zeros((4, 4), "float32"), *v[2:]], c), r"Argument scaled.b.shape\[0\] has an unsatisfied constraint"),
+    (lambda v, c: ([v[0], np.zeros((4, 4), "float32"), *v[2:]], c),
+     r"Argument scaled.b.shape\[0\] has an unsatisfied constraint"),
     (lambda v, c: ([np.zeros((3, 5), "float32"), *v[1:]], c), r"Argument scaled.a.shape\[1\] has an unsatisfied constraint"),
 ])
 def test_packed_functions_refuse_other_arguments(change, message):
