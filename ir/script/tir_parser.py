@@ -12,6 +12,7 @@ from ..expr import Broadcast, IterVar, PrimExpr, StringImm, Var, cast
 from ..module import linked
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
+from ..tir.intrin import ret
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
                         Stmt, While)
 from ..tir.verifier import VerifyError, verify
@@ -139,7 +140,10 @@ class TIRParser(BlockParser):
         return None
 
     def stmt_Return(self, node):
-        self.fail(node, "a prim_func returns nothing: store into the buffers of its parameters")
+        value = None if node.value is None else self.eval(node.value)
+        if isinstance(value, (int, float)) or isinstance(value, PrimExpr) and value.dtype.lanes == 1:
+            return Evaluate(ret(value))
+        self.fail(node, "a prim_func returns a number or nothing: store tensors into the buffers of its parameters")
 
     def stmt_FunctionDef(self, node):
         for d in node.decorator_list:

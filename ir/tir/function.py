@@ -112,6 +112,7 @@ def _in_either_order(init):
         if args and isinstance(args[0], Stmt):
             given = dict(zip(("body", "ret_type", "buffer_map", "attrs", "span"), args), **fields)
             buffer_map = dict(given.get("buffer_map") or {})
+            params = [p.asobject() if hasattr(p, "asobject") else p for p in params]  # a builder's
             handles = [Var(p.name, "handle") if isinstance(p, Buffer) else p for p in params]
             buffer_map.update((h, p) for h, p in zip(handles, params) if isinstance(p, Buffer))
             return init(self, tuple(handles), buffer_map, given["body"], dict(given.get("attrs") or {}))

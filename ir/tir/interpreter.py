@@ -140,7 +140,18 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
+def _struct_get(of, index, field):
+    """A field, by TVM's number, of a packed function's arguments, which are a list here, or of a tensor, an array on
+    the CPU."""
+    if field == 12:
+        return of[index]
+    code = {"f": 2, "u": 1, "b": 1}.get(of.dtype.kind, 0)
+    return {1: of, 2: np.array(of.shape, "int64"), 3: np.array(of.strides, "int64") // of.itemsize, 4: of.ndim, 5: code,
+            6: of.itemsize * 8, 7: 1, 8: 0, 9: 0, 10: 1}[field]
+
+
+RUNTIME = {"np": np, "tvm_struct_get": _struct_get, "isnullptr": lambda pointer: pointer is None,
+            "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
@@ -184,7 +195,8 @@ class Compiler:
             else:
                 name = self.name(p)
                 value = f"convert({name}, '{p.dtype.numpy.name}')" if p.dtype.is_float else f"int({name})"
-                self.emit(f"{name} = {value}")
+                if p.dtype != "handle":  # a pointer is what the caller gives
+                    self.emit(f"{name} = {value}")
         for p in func.params:
             if p in func.buffer_map and not _is_flat(func.buffer_map[p]):
                 self.check_shape(func.buffer_map[p], self.name(p))
@@ -206,7 +218,7 @@ class Compiler:
         """Name the buffers that lie over the memory of an array."""
         for b in self.over.get(id(pointer), ()):
             shape = "None" if _is_flat(b) else f"[{', '.join(self.expr(s) for s in b.shape)}]"
-            self.emit(f"{self.name(b)} = reread({array}, '{b.dtype.numpy.name}', {shape})")
+            self.emit(f"{self.name(b)} = None if {array} is None else reread({array}, '{b.dtype.numpy.name}', {shape})")
 
     def check_shape(self, buffer, array):
         shape = ", ".join(self.expr(s) for s in buffer.shape)
@@ -304,6 +316,7 @@ class Compiler:
         self.emit(f"{self.name(s.var)} = {self.expr(s.value)}")
         if self.is_nonneg(s.value):
             self.nonneg.add(id(s.var))
+        self.declare_views(s.var, self.name(s.var))
         self.stmt(s.body)
 
     def stmt_AssertStmt(self, s):
@@ -322,7 +335,8 @@ class Compiler:
         self.stmt(s.body)
 
     def stmt_Evaluate(self, s):
-        self.emit(self.expr(s.value))
+        returns = isinstance(s.value, E.Call) and s.value.op == "tir.ret"
+        self.emit(f"return {self.expr(s.value.args[0])}" if returns else self.expr(s.value))
 
     # ------------------------------------------------ expressions
 
@@ -447,6 +461,8 @@ class Compiler:
         if op == "reinterpret":
             source, target = e.args[0].dtype.numpy.name, e.dtype.numpy.name
             return f"np.asarray({args[0]}, '{source}').view('{target}')[()]"
+        if op in ("isnullptr", "tvm_struct_get"):
+            return f"{op}({', '.join(args)})"
         if op == "call_extern":
             return f"no_extern({', '.join(args)})"
         raise NotImplementedError(f"the interpreter has no rule for the intrinsic {e.op}")

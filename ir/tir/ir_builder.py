@@ -152,4 +152,4 @@ def _chained(statements):
     rest = []
     for s in reversed(statements):
         rest = [s, *rest] if isinstance(s, Stmt) else [s(seq(*rest) if rest else Evaluate(const(0)))]
-    return seq(*rest)
+    return rest[0] if len(rest) == 1 else seq(*rest)

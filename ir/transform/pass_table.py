@@ -272,6 +272,10 @@ _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto
                                         "unroll_local_access")}
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
+SIMPLIFY = _some(("convert_boolean_to_and_of_ors", "apply_constraints_to_boolean_branches",
+                  "propagate_knowns_to_prove_conditional", "propagate_knowns_to_simplify_expressions"),
+                 ("transitively_prove_inequalities",))
+
 TIR = _rows(
     ("DefaultGPUSchedule", _module, default_gpu_schedule, "blocks"),
     ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
@@ -309,10 +313,7 @@ TIR = _rows(
     ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1, {"tir.LoopPartition": _arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
-    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": _some(
-        ("convert_boolean_to_and_of_ors", "apply_constraints_to_boolean_branches",
-         "propagate_knowns_to_prove_conditional", "propagate_knowns_to_simplify_expressions"), (
-            "transitively_prove_inequalities",))}),
+    ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": SIMPLIFY}, {"keep_no_ops": False}),
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
@@ -441,5 +442,5 @@ RELAX = _rows(
 )
 
 # For the tables of passes that no pipeline uses.
-rows, tir_row, module_row, functions_row, scripted_row, arguments, flag, setting = (
-    _rows, _tir, _module, _functions, _scripted, _arguments, _flag, _setting)
+rows, tir_row, module_row, functions_row, scripted_row, arguments, disables, flag, setting = (
+    _rows, _tir, _module, _functions, _scripted, _arguments, _disables, _flag, _setting)

@@ -15,7 +15,7 @@ from .walk import StmtMutator
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
-EFFECTS = frozenset(["tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch", "tir.assume",
+EFFECTS = frozenset(["tir.call_extern", "tir.ret", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch", "tir.assume",
                      *(f"tir.{name}" for name in (*DEVICE_OPS, *SHUFFLES))])
 ATOMICS = "tir.atomic_"  # what the others begin with
 

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from ..arith import Analyzer
 from ..arith.canonical import INDEX_TYPES, reads_state
 from ..arith.simplify import BOOL
-from ..expr import (EQ, GE, GT, LE, LT, NE, Call, IntImm, IterVar, Not, Or, PrimExpr, Range, Var, const,
-                    free_vars, is_const_int, substitute)
+from ..expr import (EQ, GE, GT, LE, LT, NE, Call, FloatImm, IntImm, IterVar, Not, Or, PrimExpr, Range, Var, cast,
+                    const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import Buffer
 from ..tir.hints import FULL_LANES, TILE
@@ -21,32 +21,35 @@ THREAD_EXTENTS = ("thread_extent", "virtual_thread")  # attributes about an Iter
 
 
 def simplify(func, convert_boolean_to_and_of_ors=False, apply_constraints_to_boolean_branches=False,
-             propagate_knowns_to_prove_conditional=False, propagate_knowns_to_simplify_expressions=False):
+             propagate_knowns_to_prove_conditional=False, propagate_knowns_to_simplify_expressions=False,
+             keep_no_ops=False):
     """Ensures expressions simplified under the loop ranges and conditions around them, no provably false or true
     branches, no empty loops; loops of one iteration are replaced by their body, but where that is what is left of a
     vector; what runs only in the first iteration of a loop stands before it. What the settings do to conditions of
     several parts, Booleans says. Those about knowns use what KnownValues finds of buffers: to decide conditions of
-    branches, or in all expressions."""
+    branches, or in all expressions. keep_no_ops: what does nothing stays where it did nothing before, as scripts expect of
+    TVM's pass, and immediates are cast."""
     knowns = propagate_knowns_to_prove_conditional, propagate_knowns_to_simplify_expressions
     known = KnownValues(func) if any(knowns) else None
     settings = convert_boolean_to_and_of_ors, apply_constraints_to_boolean_branches
-    run = _Simplify(settings, known, knowns)
+    run = _Simplify(settings, known, knowns, keep_no_ops)
     sizes = [e for b in func.buffer_map.values() for e in b.shape if not isinstance(e, (Var, IntImm))]
     with run.analyzer.constraint_scope(*(e >= 0 for e in sizes if len(free_vars(e)) == 1)):
         return func.replace(body=run.visit(func.body))
 
 
 class _Simplify(Mutator):
-    def __init__(self, settings, known, uses):
+    def __init__(self, settings, known, uses, keeps):
         self.analyzer = Analyzer()
         self.booleans = Booleans(self.analyzer, *settings) if any(settings) else None
         self.known, (self.decides, self.replaces) = known, uses
+        self.casts = _Casts() if keeps else None
         self.here = NOTHING  # what is known at the statement whose expressions are visited
         self.lets = {}       # variable that is a condition -> the condition
         self.arguments = set()  # variables of tiles
 
     def visit_For(self, loop):
-        extent = self.analyzer.simplify(loop.extent)
+        old, extent = loop.body, self.analyzer.simplify(loop.extent)
         minimum = self.analyzer.simplify(loop.min)
         if isinstance(extent, IntImm):
             if extent.value <= 0:
@@ -63,7 +66,11 @@ class _Simplify(Mutator):
             self.analyzer.bind(loop.loop_var, Range(minimum, turns), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)
-            return body if _is_noop(body) else self._before_loop(loop)
+            return body if self._goes(body, old) else self._before_loop(loop)
+
+    def _goes(self, new, old):
+        """Whether a statement that has become another, of which this one may be, does nothing now."""
+        return _is_noop(new) and not (self.casts and _is_noop(old))
 
     def _before_loop(self, loop):
         """for k: { if (k == 0 ...) init; rest }  ->  if (...) init with k = 0; for k: rest"""
@@ -101,15 +108,20 @@ class _Simplify(Mutator):
         if branch.else_case is not None:
             with self.analyzer.constraint_scope(Not(plain), Not(opened)):
                 else_case = self.visit(branch.else_case)
-            else_case = None if _is_noop(else_case) else else_case
-        if not _is_noop(then_case):
+            else_case = None if self._goes(else_case, branch.else_case) else else_case
+        if not self._goes(then_case, branch.then_case):
             return branch.replace(condition=condition, then_case=then_case, else_case=else_case)
         if else_case is None:
             return then_case
         return IfThenElse(self.analyzer.simplify(Not(plain)), else_case)
 
     def visit_SeqStmt(self, s):
-        return seq(*(self.visit(x) for x in s.seq))
+        new = [self.visit(x) for x in s.seq]
+        if self.casts is None:
+            return seq(*new)
+        flat = [y for x, old in zip(new, s.seq) if not self._goes(x, old)
+                for y in (x.seq if isinstance(x, SeqStmt) else (x,))]
+        return seq(*flat) if len(flat) < 2 else SeqStmt(tuple(flat))
 
     def visit_LetStmt(self, let):
         """A constant stands in the place of its variable; that stays where buffers mention it."""
@@ -148,7 +160,7 @@ class _Simplify(Mutator):
 
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)
-        return body if _is_noop(body) else decl.replace(body=body)
+        return body if self._goes(body, decl.body) else decl.replace(body=body)
 
     def visit_BufferStore(self, store):
         store = store.replace(value=self.visit(store.value), indices=self.visit(store.indices))
@@ -168,6 +180,7 @@ class _Simplify(Mutator):
         if type(value) is Var and value.dtype == BOOL:
             return const(True) if self.analyzer.can_prove(value) else value
         new = self.analyzer.simplify(value if self.booleans is None else self.booleans.visit(value))
+        new = new if self.casts is None else self.casts.visit(new)
         if type(value) in _NARROWER and not isinstance(new, IntImm):
             narrowed = self._narrowed(value)
             return new if narrowed is None else narrowed
@@ -189,6 +202,14 @@ class _Simplify(Mutator):
                 a, b = self.analyzer.simplify(e.a), self.analyzer.simplify(e.b)
                 return EQ(b, a) if kind is EQ and isinstance(a, IntImm) else kind(a, b)
         return None
+
+
+class _Casts(Mutator):
+    """Immediates in the place of casts of immediates."""
+
+    def visit_Cast(self, e):
+        e = self.generic_visit(e)
+        return cast(e.value, e.dtype) if isinstance(e.value, (FloatImm, IntImm)) else e
 
 
 # comparison -> (what makes another one of it, that one)

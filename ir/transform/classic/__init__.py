@@ -8,8 +8,9 @@ from ..compact_buffers import compact_buffers
 from ..gpu.bindings import on_loops
 from ..gpu.virtual_threads import inject_virtual_thread
 from ..lower_blocks import lower_match_buffer
-from ..pass_table import arguments, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
+from ..pass_table import SIMPLIFY, arguments, disables, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
+from ..simplify import simplify
 from .allocate_workspace import allocate_workspace
 from .alter_op_impl import alter_op_impl
 from .common_subexpr import common_subexpr_elim
@@ -23,6 +24,7 @@ from .fold_constant import fold_constant
 from .fuse_ops import fuse_ops
 from .functions import annotate_entry_func, apply, bind_target, keep_if
 from .hoist import HoistedConditionals, HoistedLetBindings, hoist_expression, hoist_if_then_else
+from .host_api import make_packed_api, make_unpacked_api
 from .index_dtype import force_narrow_index_to_int32
 from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
@@ -32,12 +34,16 @@ from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
+from .loop_partition import loop_partition
+from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
 from .reduce_branching import reduce_branching_through_overcompute
 from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
 from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
+from .split_pattern import renormalize_split_pattern
 from .ssa import convert_ssa
+from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
@@ -77,8 +83,13 @@ CLASSIC = rows(
         "tir.instrument_lwp": (flag, lambda value: {}), **{
             f"tir.{name}": setting(name, kind) for name, kind in LWP_SETTINGS.items()}}),
     ("LiftThreadBinding", tir_row, lift_thread_binding),
+    ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
+        "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("MakePackedAPI", module_row, make_packed_api),
+    ("MakeUnpackedAPI", module_row, make_unpacked_api),
+    ("NarrowDataType", tir_row, narrow_data_type),
     ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
     ("UnifyThreadBinding", tir_row, unify_threads),
     ("ReduceBranchingThroughOvercompute", tir_row, reduce_branching_through_overcompute, "", "", 0, {
@@ -87,8 +98,11 @@ CLASSIC = rows(
         "precise": True}),
     ("RemoveStoreUndef", tir_row, remove_store_undef),
     ("RemoveWeightLayoutRewriteBlock", tir_row, remove_weight_layout_rewrite_block),
+    ("RenormalizeSplitPattern", tir_row, renormalize_split_pattern),
     ("RewriteUnsafeSelect", tir_row, rewrite_unsafe_select),
+    ("Simplify", tir_row, simplify, "", "", 0, {"tir.Simplify": SIMPLIFY}, {"keep_no_ops": True}),
     ("SkipAssert", tir_row, skip_assert),
+    ("StorageRewrite", tir_row, storage_rewrite, "no blocks", "", 1, {"tir.disable_storage_rewrite": disables()}),
     ("VectorizeLoop", tir_row, vectorize_loop, "", "no vectorized loops", 0, {"tir.disable_vectorize": (
         flag, lambda value: {"enable_vectorize": not value}), "tir.enable_buffer_level_predication": (
         flag, lambda value: {"predicate": value})}),

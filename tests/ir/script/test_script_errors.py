@@ -72,7 +72,7 @@ TIR = {
     "for k in range(0, 8, 2): pass": ("range: a loop has a step of 1", "range"),
     "for k in T.thread_binding(4): pass": ("T.thread_binding: name the thread", "T.thread"),
     # statements
-    "return x": ("a prim_func returns nothing", "return"),
+    "return A": ("a prim_func returns a number or nothing", "return"),
     "del x": ("Python's delete statement has no meaning in TensorIR", "del"),
     "def f(): pass": ("functions inside a prim_func are macros", "def f"),
     "T.grid(4)": ("this has a meaning as `for ... in` only", "T.grid"),

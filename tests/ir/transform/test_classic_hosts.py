@@ -1,11 +1,13 @@
 """Passes of scripts over what hosts prepare for devices: contexts, memories with addresses, calls around loops."""
+import numpy as np
 import pytest
 
 import ingot as tvm
 from ingot.ir.node import collect
 from ingot.ir.tir import Call, LetStmt
 from ingot.ir.transform.classic import CLASSIC
-from ingot.script import tir as T
+from ingot.ir.tir.interpreter import build
+from ingot.script import ir as I, tir as T
 from test_classic_passes import done
 
 
@@ -112,3 +114,113 @@ def test_attributes_of_operators():
     tvm.ir.register_op_attr("tir.of_a_test", "key", 2, level=5)
     op = tvm.ir.Op.get("tir.of_a_test")
     assert op.get_attr("key") == 1 and op.get_attr("other") is None and "CombineContextCall" in CLASSIC
+
+
+# ---------------------------------------------------------------- MakePackedAPI, MakeUnpackedAPI
+
+def _for_host(func, host="c"):
+    return func.with_attr("target", tvm.target.Target("c", host=host))
+
+
+@T.prim_func
+def scaled(a: T.handle, b: T.handle, k: T.int32, x: T.float32, on: T.bool):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 4), "float32")
+    B = T.match_buffer(b, (n, 4), "float32")
+    for i, j in T.grid(n, 4):
+        B[i, j] = T.if_then_else(on, A[i, j] * x + T.Cast("float32", k), T.float32(0))
+
+
+def _called(func, values, codes):
+    arguments = values, np.array(codes, "int32"), len(values), np.zeros(1, "int64"), np.zeros(1, "int32"), None
+    return build(func)(*arguments), arguments[3:5]
+
+
+def _arguments(shape=(3, 4)):
+    return [np.arange(np.prod(shape), dtype="float32").reshape(shape), np.zeros(shape, "float32"), 5, 2.0, 1]
+
+
+CODES = [13, 7, 0, 2, 15]
+
+
+def test_packed_functions_unpack_what_they_check():
+    after = done("MakePackedAPI", _for_host(scaled))
+    assert [p.name for p in after.params] == ["args", "arg_type_ids", "num_args", "out_ret_value", "out_ret_tcode",
+                                              "resource_handle"]
+    assert after.attrs["calling_conv"] == 1 and after.attrs["target"] == tvm.target.Target("c")
+    values = _arguments()
+    assert _called(after, values, CODES)[0] == 0
+    np.testing.assert_array_equal(values[1], values[0] * 2 + 5)
+    assert done("MakePackedAPI", after) is after
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda v, c: (v[:4], c), "scaled: num_args should be 5"),
+    (lambda v, c: (v, [0, *c[1:]]), r"scaled: Expect arg\[0\] to be pointer"),
+    (lambda v, c: (v, [*c[:3], 0, 15]), r"scaled: Expect arg\[3\] to be float"),
+    (lambda v, c: ([None, *v[1:]], [4, *c[1:]]), "scaled.a is expected to have non-NULL DLTensor. pointer"),
+    (lambda v, c: ([v[0][0], *v[1:]], c), "scaled.a.ndim is expected to equal 2"),
+    (lambda v, c: ([v[0].astype("float64"), *v[1:]], c), "scaled.a.dtype is expected to be float32"),
+    (lambda v, c: ([v[0], np.zeros((4, 4), "float32"), *v[2:]], c),
+     r"Argument scaled.b.shape\[0\] has an unsatisfied constraint"),
+    (lambda v, c: ([np.zeros((3, 5), "float32"), *v[1:]], c), r"Argument scaled.a.shape\[1\] has an unsatisfied constraint"),
+])
+def test_packed_functions_refuse_other_arguments(change, message):
+    after = done("MakePackedAPI", _for_host(scaled))
+    values, codes = change(_arguments(), CODES)
+    with pytest.raises(AssertionError, match=message):
+        _called(after, values, codes)
+
+
+def test_what_a_packed_function_returns():
+    @T.prim_func
+    def tripled(n: T.int32) -> T.int32:
+        if n > 0:
+            return n * 3
+        else:
+            return 7
+
+    func = _for_host(tripled)
+    after = done("MakePackedAPI", func)
+    for given, wanted in ((4, 12), (-1, 7)):
+        code, (value, kind) = _called(after, [given], [0])
+        assert (code, value[0], kind[0]) == (0, wanted, 0)
+    with pytest.raises(ValueError, match="MakePackedAPI required the function to be annotated with .*, and main is not: "):
+        done("MakePackedAPI", func.without_attr("target"))
+
+
+def test_functions_call_others_by_their_symbols():
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def main(A: T.Buffer((4,), "float32")):
+            Module.other(A.data)
+            Module.own(A.data)
+
+        @T.prim_func
+        def other(A_data: T.handle):
+            T.evaluate(0)
+
+        @T.prim_func(private=True)
+        def own(A_data: T.handle):
+            T.evaluate(0)
+
+    mod = tvm.tir.transform.Apply(_for_host)(Module)
+    for name, op, params in ("MakePackedAPI", "tir.tvm_call_cpacked", 6), ("MakeUnpackedAPI", "tir.call_extern", 1):
+        after = getattr(tvm.tir.transform, name)()(mod)
+        calls = {c.op: c.args for c in collect(after["main"].body, Call)}
+        assert calls[op][0].value == "other" and tvm.ir.GlobalVar("own") in calls
+        assert after["own"] is mod["own"] and len(after["other"].params) == len(after["main"].params) == params
+    unpacked = done("MakeUnpackedAPI", _for_host(scaled))
+    values = _arguments()
+    assert [p.name for p in unpacked.params[2:]] == ["k", "x", "on"] and str(unpacked.body).count("T.ret(0)") == 1
+
+
+def test_c_refuses_what_returns_a_number():
+    @T.prim_func
+    def seven(A: T.Buffer((1,), "int32")):
+        A[0] = 3
+        return 7
+
+    with pytest.raises(ValueError, match="a kernel returns nothing .T.ret.: store the result in a buffer"):
+        tvm.build(seven, target="c")

@@ -237,3 +237,113 @@ def test_virtual_threads_share_flat_memory(count):
     assert ("for v in" in after.script()) == (count > 16)
     inputs = arguments(before)
     assert_same_results(results(before, inputs), after, inputs)
+
+
+# ---------------------------------------------------------------- StorageRewrite
+
+@T.prim_func
+def three_in_turn(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((24,), "float32")
+    E = T.decl_buffer((16,), "float32")
+    unused = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        B[i] = A[i] + T.float32(1)
+    for i in range(24):
+        C[i] = B[i % 16] * T.float32(2)
+    for i in range(16):
+        E[i] = C[i] - C[i + 8]
+    for i in range(16):
+        D[i] = E[15 - i]
+
+
+@T.prim_func
+def one_in_place(A: T.Buffer((4, 4), "float32"), D: T.Buffer((4, 4), "float32")):
+    B = T.decl_buffer((4, 4), "float32")
+    C = T.decl_buffer((4, 4), "float32")
+    for i, j in T.grid(4, 4):
+        B[i, j] = A[i, j]
+    for i, j in T.grid(4, 4):
+        C[i, j] = B[i, j] * T.float32(2) + A[j, i]
+    for i, j in T.grid(4, 4):
+        D[i, j] = C[j, i]
+
+
+@T.prim_func
+def one_in_each_turn(A: T.Buffer((8, 16), "float32"), D: T.Buffer((8, 16), "float32")):
+    for i in T.parallel(8):
+        B = T.decl_buffer((16,), "float32")
+        for j in range(16):
+            B[j] = A[i, 15 - j]
+        for j in range(16):
+            if j > 3:
+                C = T.decl_buffer((16,), "float32")
+                C[j] = B[j]
+                D[i, j] = C[j]
+
+
+@pytest.mark.parametrize("func, sizes", [(three_in_turn, [24, 16]), (one_in_place, [16]), (one_in_each_turn, [16, 16])])
+def test_temporaries_share_memory(func, sizes):
+    after = done("StorageRewrite", func)
+    inputs = arguments(func)
+    assert_same_results(results(func, inputs), after, inputs)
+    assert [np.prod([int(n) for n in d.buffer.shape]) for d in collect(after.body, DeclBuffer)] == sizes
+    assert_same_results(results(func, inputs), done("ResolveViews", after), inputs)
+
+
+def written_twice(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        B[i] = A[i]
+    for k, i in T.grid(2, 16):
+        C[i] = B[i] + T.float32(1)
+    for i in range(16):
+        D[i] = C[i]
+
+
+def two_to_one(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        B[i] = A[i]
+    for i in range(32):
+        C[i // 2] = B[i // 2] + T.float32(1)
+    for i in range(16):
+        D[i] = C[i]
+
+
+def read_elsewhere(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        B[i] = A[i]
+    for i in range(16):
+        C[i] = B[i] + B[15 - i]
+    for i in range(16):
+        D[i] = C[i]
+
+
+@pytest.mark.parametrize("source", [written_twice, two_to_one, read_elsewhere], ids=lambda f: f.__name__)
+def test_what_is_not_computed_in_place(source):
+    func = T.prim_func(source)
+    after = done("StorageRewrite", func)
+    inputs = arguments(func)
+    assert_same_results(results(func, inputs), after, inputs)
+    assert len(collect(after.body, DeclBuffer)) == 2
+
+
+def test_memory_behind_a_tag_is_one():
+    @T.prim_func
+    def func(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B = T.decl_buffer((8,), "float32", scope="local.L0A")
+            C = T.decl_buffer((8,), "int16", scope="local.L0A")
+            B[i] = A[i]
+            C[i] = T.Cast("int16", i)
+            D[i] = B[i] + T.Cast("float32", C[i])
+
+    after = done("StorageRewrite", func)
+    inputs = arguments(func)
+    assert_same_results(results(func, inputs), after, inputs)
+    assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [12]

@@ -312,3 +312,30 @@ def test_equal_values_are_one_variable():
     assert isinstance(after.body, LetStmt) and not collect(after.body.body, tvm.tir.Add)
     inputs = [np.zeros(4, np.int32), 3, 5]
     assert_same_results(results(before, inputs), after, inputs)
+
+
+def test_simplify_keeps_what_did_nothing_before():
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), n: T.int32):
+        A[0] = T.Cast("float32", 3)
+        T.evaluate(0)
+        for i in range(n):
+            T.evaluate(0)
+        for i in range(n):
+            A[i] = A[i + 0]
+        for i in range(n):
+            if i < n:
+                A[i] = T.Cast("float32", n - n + 2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((8,), "float32"), n: T.int32):
+        A[0] = T.float32(3)
+        T.evaluate(0)
+        for i in range(n):
+            T.evaluate(0)
+        for i in range(n):
+            A[i] = T.float32(2)
+
+    assert_becomes("Simplify", before, expected)
+    inputs = [np.zeros(8, "float32"), 5]
+    assert_same_results(results(before, inputs), done("Simplify", before), inputs)

@@ -88,7 +88,7 @@ def test_settings_are_known_before_a_pass_is():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda: transform.NarrowDataType(target=3), "unexpected keyword argument 'target'"),
+    (lambda: transform.NarrowDataType(32, target=3), "unexpected keyword argument 'target'"),
     (lambda: transform.BF16ComputeLegalize(("int8",)), "too many positional arguments"),
     (lambda: transform.Simplify()(module()["main"]), "pass Simplify takes an IRModule, not a PrimFunc"),
     (lambda: Sequential([lambda m: m]), "Sequential takes passes, such as tir.transform.Simplify"),

@@ -333,7 +333,7 @@ def chain(sizes, scope="global", dtypes=None):
 
 
 def test_temporaries_share_memory_when_their_lives_do_not_overlap():
-    new = run(T.StorageRewrite(), chain([8, 8, 16]))
+    new = run(TIR["StorageRewrite"](), chain([8, 8, 16]))
     decls = collect(new.body, DeclBuffer)
     assert sorted((d.buffer.name, d.buffer.shape[0].value) for d in decls) == [("a", 16), ("b", 8)]
 
@@ -341,7 +341,7 @@ def test_temporaries_share_memory_when_their_lives_do_not_overlap():
 @pytest.mark.parametrize("func", [chain([8, 8, 8], "local"), chain([8, 8, 8], dtypes=["float32", "float32", "float64"]),
                                   chain([8, 8])])
 def test_what_does_not_share(func):
-    assert run(T.StorageRewrite(), func) is func
+    assert run(TIR["StorageRewrite"](), func) is func
 
 
 def test_symbolic_sizes_share_when_equal():
@@ -353,14 +353,14 @@ def test_symbolic_sizes_share_when_equal():
                          BufferStore(b, a[0], (const(0),)) for a, b in zip([None, *temps], [*temps, y])))
         for t in reversed(temps):
             body = DeclBuffer(t, body)
-        new = T.StorageRewrite()(IRModule({"main": flat([y, n, m], body)}))["main"]
+        new = TIR["StorageRewrite"]()(IRModule({"main": flat([y, n, m], body)}))["main"]
         assert len(collect(new.body, DeclBuffer)) == count
 
 
 def test_a_setting_leaves_storage_rewrite_out():
     func = chain([8, 8, 8])
     with PassContext(config={"tir.disable_storage_rewrite": True}):
-        assert run(T.StorageRewrite(), func) is func
+        assert run(TIR["StorageRewrite"](), func) is func
 
 
 # ---------------------------------------------------------------- CommonSubexprElimTIR
@@ -431,19 +431,19 @@ def test_int64_loops_and_indices_become_int32():
     i = Var("i", "int64")
     n = Var("n", "int64")
     func = fill_program(lambda fill: tir.for_(i, 8, IfThenElse(i < 5, fill(i * 3 + 1))), params=[n])
-    new = run(T.NarrowDataType(32), func)
+    new = run(TIR["NarrowDataType"](32), func)
     store, = collect(new.body, BufferStore)
     assert new.body.loop_var.dtype == "int32" and store.indices[0].dtype == "int32"
     assert not collect(new.body, Cast) and str(new.body.body.condition) == "i < 5"
-    assert T.NarrowDataType(64)(IRModule({"main": func}))["main"] is func
+    assert TIR["NarrowDataType"](64)(IRModule({"main": func}))["main"] is func
 
 
 def test_what_may_be_larger_stays():
     i, n = Var("i", "int64"), Var("n", "int64")
     symbolic = fill_program(lambda fill: tir.for_(i, n, fill(i)), params=[n])
-    assert run(T.NarrowDataType(32), symbolic).body.loop_var.dtype == "int64"
+    assert run(TIR["NarrowDataType"](32), symbolic).body.loop_var.dtype == "int64"
     large = fill_program(lambda fill: tir.for_(i, 8, fill(tir.floormod(i * (1 << 30), const(64, "int64")))))
-    index = collect(run(T.NarrowDataType(32), large).body, BufferStore)[0].indices[0]
+    index = collect(run(TIR["NarrowDataType"](32), large).body, BufferStore)[0].indices[0]
     assert index.dtype == "int64"
 
 
@@ -451,13 +451,13 @@ def test_no_cast_to_and_fro_is_left():
     i = Var("i", "int64")
     func = fill_program(lambda fill: tir.for_(i, 32, IfThenElse(
         Cast("int32", tir.floormod(i, const(8, "int64"))) < 5, fill(Cast("int64", Cast("int32", i)) * 2))))
-    new = run(T.NarrowDataType(32), func)
+    new = run(TIR["NarrowDataType"](32), func)
     assert not collect(new.body, Cast) and str(new.body.body.condition) == "i % 8 < 5"
 
 
 def test_narrowing_takes_32_or_64_bits():
     with pytest.raises(ValueError, match="target_bits is 32 or 64, not 16"):
-        T.NarrowDataType(16)(IRModule({"main": fill_program(lambda fill: fill(0))}))
+        TIR["NarrowDataType"](16)(IRModule({"main": fill_program(lambda fill: fill(0))}))
 
 
 def test_lets_in_expressions_become_statements():
@@ -501,8 +501,8 @@ def test_imported_sources_become_an_attribute():
 
 def test_the_signature_is_kept_by_make_packed_api():
     func = fill_program(lambda fill: fill(0))
-    new = T.MakePackedAPI()(IRModule({"main": func}))["main"]
-    assert new.signature == tuple(func.buffers) and T.MakePackedAPI()(IRModule({"main": new}))["main"] is new
+    new = TIR["MakePackedAPI"]()(IRModule({"main": func}))["main"]
+    assert new.signature == tuple(func.buffers) and TIR["MakePackedAPI"]()(IRModule({"main": new}))["main"] is new
 
 
 def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
