@@ -50,8 +50,8 @@ class PrimExpr(Node):
     __hash__ = object.__hash__
 
     def __bool__(self):
-        if isinstance(self, (EQ, NE)):  # `a == b` as a Python condition asks for identity, as in TVM, or for one text
-            same = isinstance(self.a, StringImm) and getattr(self.b, "value", None) == self.a.value
+        if isinstance(self, (EQ, NE)):  # `a == b` as a Python condition asks for identity, as in TVM, or for one value
+            same = type(self.a) is type(self.b) and isinstance(self.a, IMMEDIATES) and self.a.value == self.b.value
             return (same or self.a is self.b) == isinstance(self, EQ)
         raise ValueError("a symbolic expression has no truth value in Python; use tir.all, tir.any or tir.Not")
 
@@ -130,6 +130,9 @@ class StringImm(PrimExpr):
     @property
     def dtype(self):
         return DataType("handle")
+
+
+IMMEDIATES = (IntImm, FloatImm, StringImm)
 
 
 class BinaryExpr(PrimExpr):

@@ -130,7 +130,7 @@ class CompareBeforeAfter:
             if len(given) > 1:
                 raise TypeError(f"{cls.__name__} has both {name} and {name.capitalize()}")
             if given:
-                setattr(cls, name, given[0] if _is_fixture(given[0]) else pytest.fixture(_program(given[0])))
+                setattr(cls, name, cls._normalize_before(given[0]))
         transform = cls.__dict__.get("transform")
         if transform is None:
             return
@@ -143,6 +143,12 @@ class CompareBeforeAfter:
             cls.transform = pytest.fixture(lambda self: _over_both(transform(self)))
         else:
             raise TypeError(f"transform is a Pass, or a method or fixture that returns one, not {transform!r:.60}")
+
+    @staticmethod
+    def _normalize_before(given):
+        """The fixture of a program that is given as `before` may be; classes of tests of other kinds use it, too."""
+        import pytest
+        return given if _is_fixture(given) else pytest.fixture(_program(given))
 
     def test_compare(self, before, expected, transform):
         """The program after the pass is the expected one, or the pass raises the expected exception."""

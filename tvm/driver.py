@@ -13,6 +13,7 @@ from ..ir.transform.pass_table import TIR
 from ..ir.node import collect
 from ..ir.tir.stmt import AttrStmt, For
 from ..ir.transform.pipeline import TIR_PASSES, lower_module, pipeline_for
+from ..ir.transform.start_sums import start_sums
 from ..runtime.module import Module
 from .te.schedule import Schedule
 
@@ -117,7 +118,7 @@ def _functions(inp, args, name, binds):
 
 def _lowered(functions, passes):
     """The module of {name: PrimFunc} after the passes; those with a signature are lowered already."""
-    new = {n: check_bounds(f) for n, f in functions.items() if not f.signature}
+    new = {n: start_sums(check_bounds(f)) for n, f in functions.items() if not f.signature}
     lowered = lower_module(IRModule(new), [TIR["MakePackedAPI"](), *passes]).functions if new else {}
     return IRModule({n: lowered.get(n, f) for n, f in functions.items()})
 

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import PrimExpr, Range, Var, is_const_int, substitute
-from ..node import Node
+from ..arith.canonical import INDEX_TYPES
+from ..expr import BinaryExpr, Call, PrimExpr, Range, Var, free_vars, is_const_int, substitute
+from ..node import Node, collect
 from ..tir.stmt import BlockRealize, BufferLoad, BufferStore, For, LetStmt
 from .blocks import is_true, uses
 
@@ -102,6 +103,8 @@ class Match:
                 raise Mismatch(f"{want} is wanted, {have} found")
         elif isinstance(want, (BlockRealize, For)):
             self.stmt(want, have)
+        elif isinstance(want, BinaryExpr) and self._same_number(want, have):
+            return
         elif isinstance(want, Node):
             if type(want) is not type(have):
                 raise Mismatch(f"{want} is wanted, {have} found")
@@ -113,6 +116,14 @@ class Match:
                 self._any(a, b)
         elif want != have:
             raise Mismatch(f"{want} is wanted, {have} found")
+
+    def _same_number(self, want, have):
+        """Whether two expressions of iterators have one value, as vi % 8 and (vo * 8 + vi) % 8, wherever both are."""
+        if not isinstance(have, PrimExpr) or want.dtype not in INDEX_TYPES or have.dtype != want.dtype:
+            return False
+        if collect((want, have), (BufferLoad, Call)) or any(v not in self.known for v in free_vars(want)):
+            return False
+        return self.analyzer.can_prove_equal(substitute(want, self.known), substitute(have, self.constant))
 
     def _fields(self, want, have):
         if isinstance(want, (BufferLoad, BufferStore)):

@@ -92,6 +92,15 @@ def _factor(value):
     return _optional(_of_type(int))(value)
 
 
+def _extent(value):
+    """A factor, or an integer expression."""
+    if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
+        if not value.dtype.is_int:
+            raise TypeError
+        return value
+    return _factor(value)
+
+
 def _int(value):
     """An int, or the value of an IntImm."""
     return _of_type(int)(int(value.value) if isinstance(value, IntImm) else value)
@@ -162,6 +171,8 @@ TARGET = Kind("a loop (LoopRV) or a list of blocks (BlockRV or name)",
               lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v), place="inputs")
 LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v), place="inputs")
 FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers, place="spread")
+EXTENTS = Kind("a list of ints or integer expressions with at most one None", _list_of(_extent), _resolve_numbers,
+               place="spread")
 INT = Kind("an int", _int)
 INTS = Kind("a list of ints", _list_of(_int))
 NUMBERS = Kind("a list of numbers", _list_of(_number))

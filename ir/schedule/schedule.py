@@ -170,6 +170,8 @@ class Schedule:
                 return rv.value(self.value)
             except ZeroDivisionError:
                 raise ScheduleError("get", "", "a sampled number is divided by zero") from None
+            except TypeError:
+                raise ScheduleError("get", "", "a factor that split is to infer is no number yet") from None
         return self._place(rv)[1]
 
     def _statement_of(self, rv):

@@ -195,8 +195,8 @@ class _Checker(Visitor):
         block = f"block {self.blocks[-1]} " if self.blocks else ""
         shape = f"({', '.join(map(str, buffer.shape))}{',' if len(indices) == 1 else ''})"
         raise VerifyError(
-            f"PrimFunc {name}: {block}{verb} {buffer.name}[{', '.join(map(str, indices))}] outside the buffer's shape "
-            f"{shape}: index {index} of dimension {axis} runs from {at[runs].min()} to {at[runs].max()}"
+            f"PrimFunc {name}: {block}{verb} {buffer.name}[{', '.join(map(str, indices))}] outside the shape {shape} of "
+            f"buffer {buffer.name}: index {index} of dimension {axis} runs from {at[runs].min()} to {at[runs].max()}"
             f"{f', and is {at.flat[worst]} where {place}' if place else ''}; guard the access with T.if_then_else, "
             "T.where or `if`, or change the shape or the loops")
 

@@ -51,7 +51,8 @@ class Buffer(Node):
             if isinstance(i, slice):
                 start = as_expr(0 if i.start is None else i.start)
                 stop = as_expr(extent if i.stop is None else i.stop)
-                i = Range.from_min_extent(start, stop - start)
+                extent = stop - start
+                i = Range.from_min_extent(start, extent if is_const_int(extent) else upper("simplify")(extent))
             elif not isinstance(i, Range):
                 i = Range.from_min_extent(i, 1)
             region.append(i)

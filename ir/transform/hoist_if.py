@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ..expr import free_vars
 from ..node import collect, structural_equal
+from ..tir.effects import has_effect
 from ..tir.stmt import BufferLoad, BufferStore, IfThenElse, seq
-from .remove_no_op import has_effect
 from .walk import StmtMutator
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..arith.canonical import INDEX_TYPES
 from ..expr import Call, IntImm, Not, Range, Var, const, free_vars, is_const_int
-from ..module import GlobalVar
 from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.device_ops import DEVICE_OPS, SHUFFLES
+from ..tir.effects import has_effect
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, IfThenElse, SeqStmt, seq
 from .data_flow import DeadElements, KnownValues
 from .elements import is_fixed, is_opaque
@@ -14,10 +13,6 @@ from .place_buffers import Aliases
 from .walk import StmtMutator
 
 NO_OP = Evaluate(const(0))
-# Calls that do more than give a value.
-EFFECTS = frozenset(["tir.call_extern", "tir.ret", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch", "tir.assume",
-                     *(f"tir.{name}" for name in (*DEVICE_OPS, *SHUFFLES))])
-ATOMICS = "tir.atomic_"  # what the others begin with
 
 
 def is_no_op(stmt):
@@ -25,12 +20,6 @@ def is_no_op(stmt):
     if isinstance(stmt, SeqStmt):
         return all(map(is_no_op, stmt.seq))
     return isinstance(stmt, Evaluate) and not has_effect(stmt.value)
-
-
-def has_effect(e):
-    """Whether evaluating an expression does more than give a value."""
-    return any(call.op in EFFECTS or isinstance(call.op, GlobalVar) or call.op.startswith(ATOMICS)
-               for call in collect(e, Call))
 
 
 def remove_no_op(func, use_dataflow_analysis=False):

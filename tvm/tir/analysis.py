@@ -1,24 +1,34 @@
 """Questions about TensorIR, under TVM's names."""
 from __future__ import annotations
 
-from ...ir.expr import PrimExpr, Var
+from types import SimpleNamespace
+
+from ...ir.expr import PrimExpr, StringImm, Var
 from ...ir.module import IRModule
 from ...ir.node import collect, structural_equal
+from ...ir.schedule.errors import ScheduleError
+from ...ir.tir.access_lca import detect_buffer_access_lca
+from ...ir.tir.block_access import block_access, block_reads_writes
+from ...ir.tir.bounds import check_bounds
+from ...ir.tir.definitions import allocated_bytes, require_definitions, verify_ssa
+from ...ir.tir.effects import why_impure
 from ...ir.tir.flops import estimate_tir_flops
 from ...ir.tir.function import PrimFunc
-from ...ir.tir.region import access_regions
+from ...ir.tir.memcpy import identify_memcpy
 from ...ir.tir.stmt import Block, For, LetStmt
 from ...ir.tir.verifier import VerifyError, verify
+from ...ir.transform.context import prim_func_pass
 
 
 def verify_well_formed(obj, assert_mode=True):
-    """Whether a PrimFunc, or every one of an IRModule, keeps the rules of tir.verifier; ValueError instead of False
-    when assert_mode."""
+    """Whether a PrimFunc, or every one of an IRModule, keeps the rules of tir.verifier, and no variable is defined twice
+    among them; ValueError instead of False when assert_mode."""
     funcs = obj.functions.values() if isinstance(obj, IRModule) else (obj,)
+    funcs = [func for func in funcs if isinstance(func, PrimFunc) or not isinstance(obj, IRModule)]
     try:
+        require_definitions([func for func in funcs if isinstance(func, PrimFunc)])
         for func in funcs:
-            if isinstance(func, PrimFunc) or not isinstance(obj, IRModule):
-                verify(func, unique_names=False)
+            verify(func, unique_names=False)
     except VerifyError:
         if assert_mode:
             raise
@@ -34,16 +44,44 @@ def expr_deep_equal(lhs, rhs):
 
 
 def get_block_access_region(block, buffer_var_map=None):
-    """[reads, writes, opaque] of a block's body and init, as lists of BufferRegion; there is no opaque access here.
-
-    buffer_var_map: of TVM's interface, not needed.
-    """
-    reads, writes = access_regions((block.init, block.body) if block.init is not None else block.body,
-                                   exclude=block.alloc_buffers)
-    return [list(reads), list(writes), []]
+    """[reads, writes, opaque] of a block's body and init, as lists of BufferRegion. opaque: buffers of which a pointer
+    is used. buffer_var_map: {data Var: Buffer}, what is looked at; None: all that the block does not allocate."""
+    return list(block_access(block, buffer_var_map))
 
 
-get_block_read_write_region = get_block_access_region
+def get_block_read_write_region(block, buffer_var_map=None):
+    """[reads, writes] of a block, as get_block_access_region has them; what is opaque is in both."""
+    return list(block_reads_writes(block, buffer_var_map))
+
+
+def calculate_allocated_bytes(func_or_mod):
+    """{function: {scope: bytes}}: the most memory that lowered PrimFuncs hold at once; "main" for a PrimFunc alone."""
+    funcs = func_or_mod.functions if isinstance(func_or_mod, IRModule) else {"main": func_or_mod}
+    return {str(name): allocated_bytes(f) for name, f in funcs.items() if isinstance(f, PrimFunc)}
+
+
+def is_pure_function(func):
+    """Whether a PrimFunc only gives a value: it stores to its own buffers alone, and calls nothing with an effect."""
+    return why_impure(func) is None
+
+
+def assert_pure_function(func):
+    """Return True for a pure PrimFunc; AssertionError, with the reason, for another one."""
+    why = why_impure(func)
+    if why:
+        raise AssertionError(f"PrimFunc {func.attrs.get('global_symbol', 'main')} is not pure: {why}")
+    return True
+
+
+def OOBChecker():
+    """The pass that gives a module back, or raises ScheduleError where an iteration that surely runs reads or writes
+    outside a buffer."""
+    def check(func, mod, context):
+        try:
+            return check_bounds(func)
+        except VerifyError as error:
+            raise ScheduleError("OOBChecker", "", str(error)) from None
+    return prim_func_pass(check, opt_level=0, name="tir.analysis.OOBChecker")
 
 
 def undefined_vars(node, defs=()):
@@ -53,5 +91,12 @@ def undefined_vars(node, defs=()):
     return [v for v in collect(node, Var) if id(v) not in defined]
 
 
-__all__ = ["estimate_tir_flops", "expr_deep_equal", "get_block_access_region", "get_block_read_write_region",
-           "undefined_vars", "verify_well_formed"]
+def _identify_memcpy(stmt):
+    return [StringImm(found) if isinstance(found, str) else found for found in identify_memcpy(stmt)]
+
+
+_ffi_api = SimpleNamespace(_identify_memcpy=_identify_memcpy)  # as scripts call what TVM has no Python name for
+
+__all__ = ["OOBChecker", "assert_pure_function", "calculate_allocated_bytes", "detect_buffer_access_lca",
+           "estimate_tir_flops", "expr_deep_equal", "get_block_access_region", "get_block_read_write_region",
+           "is_pure_function", "undefined_vars", "verify_ssa", "verify_well_formed"]

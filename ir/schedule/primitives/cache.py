@@ -28,6 +28,7 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
     consumers = _cached_readers(ctx, scope, block, buffer, consumer_blocks)
     writers = ctx.index.writers(buffer, scope)
+    writers = [w for w in writers if not _comes_after(ctx, w, consumers)]
     for writer in writers:
         if ctx.index.order[writer] >= ctx.index.order[consumers[0]]:
             ctx.refuse("'read_buffer_index'", f"block {name_of(writer)} writes {buffer.name} at or after a consumer",
@@ -40,7 +41,16 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     position, origin = position_of(parent, consumers[0]), part and [r.min for r in part]
     changes = {c: c.replace(block=redirect(c.block, buffer, cached, False, origin)) for c in consumers}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
-    require_inputs_ready(after, after.index.blocks[name_of(copy)], "'block'")
+    copied = after.index.blocks[name_of(copy)]
+    if not all(ctx.index.is_below(c, parent) for c in consumers):
+        for consumer in consumers:
+            if not _makes_all(after, copied, after.index.blocks[name_of(consumer)], cached):
+                ctx.refuse("'block'", f"block {name_of(consumer)} may read elements of {buffer.name} that no turn of loop "
+                           f"{parent.loop_var.name} copies", "name consumer_blocks in the loops of its producer",
+                           [consumer, *writers])
+        require_still_legal(after, copied, "'block'")
+    elif writers:
+        require_inputs_ready(after, copied, "'block'")
     return Result(after.func, (name_of(copy),))
 
 
@@ -49,19 +59,15 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
     """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
 
     The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
-    first reader of the buffer, under a loop per dimension. Inside another block the new buffer is no larger than what
+    nearest reader of the buffer, under a loop per dimension. Inside another block the new buffer is no larger than what
     is written there. consumer_blocks: readers that shall read the new buffer (default: none).
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
     require_pure(ctx, scope, block, "'block'", in_place=True)
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
-    readers = [r for r in ctx.index.readers(buffer, scope) if r is not block]
-    shared = ctx.index.loops_above(block)
-    for reader in readers:
-        common = common_loops(ctx.index, block, reader)
-        shared = shared if len(common) >= len(shared) else common
-    shared = shared if readers else []
+    readers = [r for r in ctx.index.readers(buffer, scope) if r is not block and r not in (consumer_blocks or ())]
+    shared = max((common_loops(ctx.index, block, reader) for reader in readers), key=len, default=[])
     parent = shared[-1] if shared else scope
     analyzer = analyzer_of(shared)
     inner = ctx.index.loops_above(block)[len(shared):]
@@ -144,19 +150,30 @@ def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
     return chosen
 
 
+def _comes_after(ctx, writer, consumers):
+    """Whether a writer runs when all consumers have read what they read: behind them, in loops of its own."""
+    return ctx.index.order[writer] > max(ctx.index.order[c] for c in consumers) and not any(
+        common_loops(ctx.index, writer, c) for c in consumers)
+
+
 def _require_made_by(ctx, scope, block, consumer, buffer):
     """Refuse unless a consumer reads of a buffer only what a block writes."""
     if consumer is block or consumer not in ctx.index.readers(buffer, scope):
         ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read what block {name_of(block)} writes "
                    f"of {buffer.name}", "name readers of the buffer", [consumer])
-    common = common_loops(ctx.index, block, consumer)
-    analyzer = analyzer_of(common)
-    loops = [ctx.index.loops_above(b)[len(common):] for b in (block, consumer)]
-    written = written_box(analyzer, block, buffer, loops[0])
-    needed = touched_box([Relaxed(analyzer, loops[1])], [consumer], buffer, ("reads",))
-    if not holds(analyzer, written, needed, buffer.shape):
+    if not _makes_all(ctx, block, consumer, buffer):
         ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} may read elements of {buffer.name} that block "
                    f"{name_of(block)} does not write", "let it read the copy", [consumer, block])
+
+
+def _makes_all(ctx, maker, consumer, buffer):
+    """Whether a block writes, within a turn of the loops that it shares with a consumer, all that this reads there."""
+    common = common_loops(ctx.index, maker, consumer)
+    analyzer = analyzer_of(common)
+    loops = [ctx.index.loops_above(b)[len(common):] for b in (maker, consumer)]
+    written = written_box(analyzer, maker, buffer, loops[0])
+    needed = touched_box([Relaxed(analyzer, loops[1])], [consumer], buffer, ("reads",))
+    return written is not None and holds(analyzer, written, needed, buffer.shape)
 
 
 def _copy_of(ctx, buffer, storage_scope, reverse=False, part=None):
@@ -186,18 +203,18 @@ def _own_part(scope, parent, box, buffer, blocks):
 
 def _box_before(ctx, scope, buffer, writers, consumers):
     """(parent, Ranges) of a copy between the writers of a buffer and its consumers: the loop or scope that holds it,
-    and what is read there; no Ranges for all of the buffer."""
-    shared = ctx.index.loops_above(consumers[0])
-    for other in [*consumers[1:], *writers]:
-        common = common_loops(ctx.index, consumers[0], other)
+    and what is read there, or written where some consumers are outside of it; no Ranges for all of the buffer."""
+    shared = ctx.index.loops_above(consumers[0]) if writers else []
+    for writer in writers:
+        common = common_loops(ctx.index, consumers[0], writer)
         shared = shared if len(common) >= len(shared) else common
-    if not writers:
-        shared = []
     if not shared and not scope.block.iter_vars:
         return scope, ()  # a copy of the whole buffer, which later moves find easier
-    analyzer = analyzer_of(shared)
-    relaxed = [Relaxed(analyzer, ctx.index.loops_above(c)[len(shared):]) for c in consumers]
-    return shared[-1] if shared else scope, touched_box(relaxed, consumers, buffer, ("reads",))
+    analyzer, blocks, regions = analyzer_of(shared), consumers, ("reads",)
+    if any(len(common_loops(ctx.index, consumers[0], c)) < len(shared) for c in consumers):
+        blocks, regions = writers, ("writes",)  # each turn copies what it makes, for those behind the loops as well
+    relaxed = [Relaxed(analyzer, ctx.index.loops_above(b)[len(shared):]) for b in blocks]
+    return shared[-1] if shared else scope, touched_box(relaxed, blocks, buffer, regions)
 
 
 def _analyzer_at(ctx, scope, parent):

@@ -7,6 +7,7 @@ from ...arith import Analyzer, IterMapLevel, detect_iter_map, inverse_affine_ite
 from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, cast, const, is_const_int, logical_and,
                      substitute)
 from ...node import PureMutator, structural_equal
+from ...tir.effects import effects_of
 from ...tir.stmt import BufferStore
 from ..blocks import binding_of, buffers_of, name_of, only_clips, why_not_complete
 from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
@@ -26,7 +27,7 @@ def compute_inline(ctx, block):
         B[i, j] = g(f(i, j + 1))
 
     A block whose result nobody reads just goes. Requires a complete block with one store to distinct iterators, into a
-    buffer that is no output.
+    buffer that is no output, and no call with an effect: it would be called as often as the result is read.
     """
     scope = ctx.scope(block, "'block'")
     store = _single_store(ctx, scope, block, "'block'")
@@ -107,6 +108,10 @@ def _single_store(ctx, scope, block, argument):
     store = block.block.body
     if not isinstance(store, BufferStore) or block.block.alloc_buffers or block.block.match_buffers:
         ctx.refuse(argument, f"the body of block {name_of(block)} is not one store", "", [block])
+    calls = effects_of(store)
+    if calls:
+        ctx.refuse(argument, f"block {name_of(block)} calls {calls[0]}, which may do more than give a value",
+                   "let a function that only gives a value be called by T.call_pure_extern", [block])
     return store
 
 

@@ -1,14 +1,18 @@
 """split, fuse and add_unit_loop: the same iterations in the same order, counted by other loops."""
 from __future__ import annotations
 
-from ...expr import FloorDiv, FloorMod, Range, Var, cast, const, is_const_int, logical_and, substitute
+from math import prod
+
+from ...arith.const_int_bound import ConstIntBound
+from ...expr import (FloorDiv, FloorMod, PrimExpr, Range, Var, cast, const, free_vars, is_const_int, logical_and,
+                     substitute)
 from ...node import collect
 from ...tir.stmt import BlockRealize, For, SeqStmt, for_
 from ..blocks import is_true, uses
-from ..registry import BOOL, FACTORS, LOOP, LOOPS, PLACE, Result, primitive
+from ..registry import BOOL, EXTENTS, LOOP, LOOPS, PLACE, Result, primitive
 
 
-@primitive(LOOPS, loop=LOOP, factors=FACTORS, preserve_unit_iters=BOOL, disable_predication=BOOL)
+@primitive(LOOPS, loop=LOOP, factors=EXTENTS, preserve_unit_iters=BOOL, disable_predication=BOOL)
 def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=False):
     """Replace a loop by nested loops whose extents are `factors`; one factor may be None and is inferred.
 
@@ -17,7 +21,8 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
         for i_0, i_1 in grid(ceildiv(n, 16), 16): S(i_0 * 16 + i_1) where i_0 * 16 + i_1 < n
 
     The condition is left out when it always holds. preserve_unit_iters=False drops loops of one iteration from bindings
-    (the loops stay). disable_predication=True: refuse where a condition would be needed. Requires factors whose product
+    (the loops stay). disable_predication=True: refuse where a condition would be needed. Factors may be expressions of
+    the function's dimensions and parameters, and of T.vscale(). Requires factors that are positive, whose product
     reaches the extent, and a loop without annotations.
     """
     _require_plain(ctx, loop, "'loop'")
@@ -25,15 +30,16 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
     extents = _extents(ctx, analyzer, loop, factors)
     name, dtype = loop.loop_var.name, loop.loop_var.dtype
     variables = [Var(f"{name}_{i}", dtype) for i in range(len(extents))]
-    nested, step = const(0, dtype), const(1, dtype)
-    for var, extent in zip(variables, extents):
+    nested, step = variables[0], extents[0]
+    for var, extent in zip(variables[1:], extents[1:]):
         nested, step = nested * extent + var, step * extent
+    for var, extent in zip(variables, extents):
         if not (preserve_unit_iters and is_const_int(extent, 1)):  # a bound unit loop simplifies to 0
             analyzer.bind(var, Range(const(0, dtype), extent), allow_override=True)
-    index = analyzer.simplify(nested)
-    condition = None if analyzer.can_prove_less_equal(step, loop.extent) else nested < loop.extent
+    index = analyzer.simplify(nested) if all(map(is_const_int, extents[1:])) else nested
+    condition = None if analyzer.can_prove_less_equal(step, loop.extent) else nested < analyzer.simplify(loop.extent)
     if condition is not None and disable_predication:
-        ctx.refuse("'disable_predication'", f"{list(factors)} are not proved to divide the extent {loop.extent} of "
+        ctx.refuse("'disable_predication'", f"{_listed(factors)} are not proved to divide the extent {loop.extent} of "
                    f"loop {name}, so a condition is needed", "choose factors that divide it", [loop])
     body = _Rebind({loop.loop_var: _shifted(loop, index)}, analyzer, condition, ctx, loop).stmt(loop.body)
     for var, extent in reversed(list(zip(variables, extents))):
@@ -109,19 +115,51 @@ def _extents(ctx, analyzer, loop, factors):
     if not factors:
         ctx.refuse("'factors'", "is empty", "give one factor per new loop", [loop])
     if sum(f is None for f in factors) > 1:
-        ctx.refuse("'factors'", f"{list(factors)} has more than one None", "at most one factor can be inferred", [loop])
-    if any(f is not None and f <= 0 for f in factors):
-        ctx.refuse("'factors'", f"{list(factors)} has a factor that is not positive", "", [loop])
-    product = 1
-    for f in factors:
-        product *= f or 1
+        ctx.refuse("'factors'", f"{_listed(factors)} has more than one None", "at most one factor can be inferred", [loop])
+    _require_known(ctx, loop, analyzer, factors)
+    given = [f if f is None else analyzer.simplify(cast(f, dtype)) if isinstance(f, PrimExpr) else const(f, dtype)
+             for f in factors]
+    if not all(f is None or analyzer.can_prove(f > 0) for f in given):
+        ctx.refuse("'factors'", f"{_listed(factors)} has a factor that is not positive", "", [loop])
+    product = analyzer.simplify(prod((f for f in given if f is not None), start=const(1, dtype)))
     if None in factors:
         inferred = analyzer.simplify((loop.extent + (product - 1)) // product)
-        return [inferred if f is None else const(f, dtype) for f in factors]
-    if not analyzer.can_prove_less_equal(loop.extent, product):
-        ctx.refuse("'factors'", f"the product of {list(factors)} is {product}, not proved to reach the extent "
+        return [inferred if f is None else f for f in given]
+    if not _reaches(analyzer, given, product, loop.extent):
+        ctx.refuse("'factors'", f"the product of {_listed(factors)} is {product}, not proved to reach the extent "
                    f"{loop.extent} of loop {name}", "use None for one of them", [loop])
-    return [const(f, dtype) for f in factors]
+    return given
+
+
+def _listed(factors):
+    return f"[{', '.join(map(str, factors))}]"
+
+
+def _require_known(ctx, loop, analyzer, factors):
+    """Refuse factors of variables that are not the function's: loops would run as often as others say. Dimensions of
+    parameters, which callers are held to, are at least 1."""
+    func, used = ctx.func, free_vars([f for f in factors if isinstance(f, PrimExpr)])
+    known = {*func.params, *free_vars([b.shape for b in func.buffer_map.values()])}
+    for v in used:
+        if v not in known:
+            ctx.refuse("'factors'", f"{_listed(factors)} have the variable {v.name}, which is neither a parameter nor a "
+                       "dimension of one", "", [loop])
+    for b in func.buffer_map.values() if used else ():
+        for dim in b.shape:
+            if isinstance(dim, Var):
+                analyzer.update(dim, ConstIntBound(1, ConstIntBound.POS_INF), True)
+
+
+def _reaches(analyzer, factors, product, extent):
+    """Whether a product of positive factors is at least `extent`: also by one that is as many times the others, rounded
+    up, as the extent needs."""
+    if analyzer.can_prove_less_equal(extent, product):
+        return True
+    for n, f in enumerate(factors):
+        rest = prod(factors[:n] + factors[n + 1:], start=const(1, f.dtype))
+        if not is_const_int(product) and analyzer.can_prove_less_equal((extent + (rest - 1)) // rest, f):
+            return True
+    return False
 
 
 def _require_nested(ctx, loops):

@@ -32,15 +32,18 @@ def sample_categorical(ctx, candidates, probs, decision=None):
 @primitive(EXPRS, pure=True, loop=LOOP, n=INT, max_innermost_factor=INT, decision=TILING)
 def sample_perfect_tile(ctx, loop, n, max_innermost_factor=16, decision=None):
     """`n` factors whose product is the extent of a loop, the last at most max_innermost_factor; all such lists are
-    equally likely. decision: the factors to take instead of drawing. Requires a constant extent.
+    equally likely. decision: the factors to take instead of drawing. Of a loop whose extent is no constant nothing is
+    drawn: the first factor is None, which split infers, and the others are 1.
     """
     name = loop.loop_var.name
     if n < 1 or max_innermost_factor < 1:
         ctx.refuse("'n'" if n < 1 else "'max_innermost_factor'", f"{n if n < 1 else max_innermost_factor} is not "
                    "positive")
     if not isinstance(loop.extent, IntImm):
-        ctx.refuse("'loop'", f"the extent of loop {name} is {loop.extent}, not a constant",
-                   "give its factors instead of sampling them", [loop])
+        if decision is not None:
+            ctx.refuse("'decision'", f"the extent of loop {name} is {loop.extent}, not a constant",
+                       "give split the factors", [loop])
+        return Result(ctx.func, (None, *(1,) * (n - 1)), recorded={"decision": None})
     extent = loop.extent.value
     if decision is None:
         decision = _random_tiling(ctx.rng, extent, n, max_innermost_factor)

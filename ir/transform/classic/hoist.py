@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from ...expr import IterVar, PrimExpr, Var, free_vars
 from ...module import IRModule
 from ...node import Mutator, Visitor, collect
+from ...tir.effects import has_effect
 from ...tir.stmt import BufferLoad, IfThenElse, LetStmt
-from ..remove_no_op import has_effect, remove_no_op
+from ..remove_no_op import remove_no_op
 from ..simplify import simplify
 from .ssa import convert_ssa
 

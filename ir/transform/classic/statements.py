@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...expr import Call, Select, const
 from ...node import Mutator
+from ...tir.effects import has_effect
 from ...tir.stmt import AttrStmt, BufferLoad
-from ..remove_no_op import has_effect
 from ..walk import StmtMutator
 
 

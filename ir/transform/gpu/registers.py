@@ -4,8 +4,8 @@ from __future__ import annotations
 from ...expr import IntImm, const, free_vars
 from ...node import Mutator, collect, structural_equal
 from ...tir.buffer import decl_buffer
+from ...tir.effects import has_effect
 from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
-from ..remove_no_op import has_effect
 from ..walk import StmtMutator
 
 KINDS = ("serial", "unrolled")

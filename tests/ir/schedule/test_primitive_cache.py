@@ -20,6 +20,59 @@ def begun(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffe
             C[vi] = B[vi]
 
 
+@T.prim_func
+def by_rows(A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32"), D: T.Buffer((24,), "float32")):
+    B = T.alloc_buffer((24,), "float32")
+    for i in range(4):
+        for j in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(24, i * 6 + j)
+                B[vi] = A[vi] * T.float32(2)
+        for j in range(6):
+            with T.block("C"):
+                vi = T.axis.spatial(24, i * 6 + j)
+                C[vi] = B[vi] + T.float32(1)
+    for i in range(24):
+        with T.block("D"):
+            vi = T.axis.spatial(24, i)
+            D[vi] = B[23 - vi]
+
+
+@T.prim_func
+def partly(A: T.Buffer((24,), "float32"), B: T.Buffer((30,), "float32"), C: T.Buffer((24,), "float32"),
+           D: T.Buffer((30,), "float32")):
+    for i in range(4):
+        for j in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(30, i * 6 + j)
+                B[vi] = A[vi] * T.float32(2)
+        for j in range(6):
+            with T.block("C"):
+                vi = T.axis.spatial(24, i * 6 + j)
+                C[vi] = B[vi] + T.float32(1)
+    for i in range(30):
+        with T.block("D"):
+            vi = T.axis.spatial(30, i)
+            D[vi] = B[29 - vi]
+
+
+@T.prim_func
+def replaced(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi]
+    for i in range(7):
+        with T.block("A"):
+            vi = T.axis.spatial(7, i)
+            A[vi] = B[6 - vi]
+
+
 quarters = nests("A[4, 4], B[30]", "i 4, j 4: B[i * 7 + j] = A[i, j]")
 
 
@@ -207,6 +260,56 @@ LEGAL = {
                     vi = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
                     C[vi] = B_local[vi] + B_local[vi + 2]"""),
+    "cache_read for readers in and behind the loops of its producer": (
+        by_rows, lambda s: s.cache_read("C", 0, "global"), """
+        B = T.alloc_buffer((24,), "float32")
+        B_global = T.alloc_buffer((24,), "float32")
+        for i in range(4):
+            for j in range(6):
+                block B
+            for ax0 in range(6):
+                with T.block("B_global"):
+                    v0 = T.axis.spatial(24, i * 6 + ax0)
+                    B_global[v0] = B[v0]
+            for j in range(6):
+                with T.block("C"):
+                    vi = T.axis.spatial(24, i * 6 + j)
+                    C[vi] = B_global[vi] + T.float32(1.0)
+        for i in range(24):
+            with T.block("D"):
+                vi = T.axis.spatial(24, i)
+                D[vi] = B_global[23 - vi]"""),
+    "cache_read of what is overwritten afterwards": (replaced, lambda s: s.cache_read("B", 0, "local"), """
+        B = T.alloc_buffer((7,), "float32")
+        A_local = T.alloc_buffer((7,), "float32", scope="local")
+        for ax0 in range(7):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(7, ax0)
+                A_local[v0] = A[v0]
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                B[vi] = A_local[vi] * T.float32(2.0)
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = A_local[vi]
+        nest A"""),
+    "cache_write with readers in and behind the loops": (by_rows, lambda s: s.cache_write("B", 0, "global"), """
+        B = T.alloc_buffer((24,), "float32")
+        B_global = T.alloc_buffer((24,), "float32")
+        for i in range(4):
+            for j in range(6):
+                with T.block("B"):
+                    vi = T.axis.spatial(24, i * 6 + j)
+                    B_global[vi] = A[vi] * T.float32(2.0)
+            for ax0 in range(6):
+                with T.block("B_global"):
+                    v0 = T.axis.spatial(24, i * 6 + ax0)
+                    B[v0] = B_global[v0]
+            for j in range(6):
+                block C
+        nest D"""),
     "cache_write": (row_sum, lambda s: s.cache_write("B", 0, "local"), """
         B_local = T.alloc_buffer((5,), "float32", scope="local")
         for i, k in T.grid(5, 9):
@@ -294,6 +397,8 @@ REFUSED = [
      "argument 'storage_scope': 'attic' is no kind of memory; known: global, shared"),
     (two_stages, lambda s: s.cache_read("C", 0, "local", consumer_blocks=["B"]),
      "argument 'consumer_blocks': block B does not read B, or also writes it; a consumer must only read it"),
+    (partly, lambda s: s.cache_read("C", 0, "local"),
+     "block D may read elements of B that no turn of loop i copies; name consumer_blocks in the loops of its producer"),
     (reused, lambda s: s.cache_read("C", 0, "local"),
      "block D writes S at or after a consumer; a copy would not follow the change"),
     (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_write("C_update", 0, "local")),

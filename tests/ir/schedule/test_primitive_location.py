@@ -49,6 +49,19 @@ def addressed(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
 
 
 @T.prim_func
+def ticking(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = T.call_extern("float32", "tick", A[vi])
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi] + B[6 - vi]
+
+
+@T.prim_func
 def conditioned(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
     B = T.alloc_buffer((7,), "float32")
     for i in range(7):
@@ -324,6 +337,7 @@ REFUSED = [
      "block B does not store at one distinct iterator per dimension: B[vi * 2]"),
     (addressed, lambda s: s.compute_inline("B"),
      "block C, which reads B, holds other blocks, matched buffers or pointers; inline before they are made"),
+    (ticking, lambda s: s.compute_inline("B"), "block B calls T.call_extern(\"float32\", \"tick\", A[vi]), which may do "),
     (reused, lambda s: s.compute_inline("C"), "block D writes S after block C reads it"),
     (two_stages, lambda s: (s.blockize(loop(s, "C", 0)), s.compute_inline("B")),
      "block C_o, which reads B, holds other blocks, matched buffers or pointers; inline before they are made"),

@@ -14,6 +14,10 @@ def _kinds(sch):
     sch.vectorize(inner)
 
 
+def _rows_of(sch):
+    return sch.func.buffer_map[sch.func.params[0]].shape[0]
+
+
 @T.prim_func
 def late(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
     for i, k in T.grid(5, 10):
@@ -83,6 +87,21 @@ LEGAL = {
                 vi = T.axis.spatial(n, i_0 * ((n + 1) // 2) + i_1)
                 vj = T.axis.spatial(6, j)
                 T.where(i_0 * ((n + 1) // 2) + i_1 < n)
+                C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
+    "split by as many as a dimension": (rows, lambda s: s.split(loop(s, "C", 1), [None, _rows_of(s) + 1]), """
+        for i, j_0, j_1 in T.grid(n, 5 // (n + 1) + 1, n + 1):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i)
+                vj = T.axis.spatial(6, j_0 * (n + 1) + j_1)
+                T.where(j_0 * (n + 1) + j_1 < 6)
+                C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
+    "split into rounded parts of a dimension": (
+        rows, lambda s: s.split(loop(s, "C", 1), [(5 + _rows_of(s)) // _rows_of(s), _rows_of(s)]), """
+        for i, j_0, j_1 in T.grid(n, 5 // n + 1, n):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i)
+                vj = T.axis.spatial(6, j_0 * n + j_1)
+                T.where(j_0 * n + j_1 < 6)
                 C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
     "split that leaves unit loops out of bindings": (
         doubled, lambda s: s.split(loop(s, "B", 1), [None, 11, 1], preserve_unit_iters=False), """
@@ -154,6 +173,9 @@ REFUSED = [
     (doubled, lambda s: s.split(loop(s, "B", 1), []), "split: argument 'factors': is empty"),
     (doubled, lambda s: s.split(loop(s, "B", 1), [None, None]), "[None, None] has more than one None; at most one"),
     (doubled, lambda s: s.split(loop(s, "B", 1), [4, 0]), "[4, 0] has a factor that is not positive"),
+    (rows, lambda s: s.split(loop(s, "C", 1), [None, _rows_of(s) - 1]), "[None, n - 1] has a factor that is not positive"),
+    (doubled, lambda s: s.split(loop(s, "B", 1), [None, _rows_of(Schedule(rows))]),
+     "[None, n] have the variable n, which is neither a parameter nor a dimension of one"),
     (doubled, lambda s: s.split(loop(s, "B", 1), [3, 4]),
      "the product of [3, 4] is 12, not proved to reach the extent 22 of loop j; use None for one of them"),
     (doubled, lambda s: s.split(loop(s, "B", 1), [None, 4], disable_predication=True),

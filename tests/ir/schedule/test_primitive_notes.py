@@ -40,6 +40,13 @@ LEGAL = {
                 vi = T.axis.spatial(5, i)
                 vj = T.axis.spatial(22, j_0 * 11 + j_1)
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "sample_perfect_tile of a symbolic loop leaves it whole": (
+        rows, lambda s: s.split(loop(s, "C", 0), s.sample_perfect_tile(loop(s, "C", 0), n=3)), """
+        for i_0, i_1, i_2, j in T.grid(n, 1, 1, 6):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i_0 + i_1 + i_2)
+                vj = T.axis.spatial(6, j)
+                C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
     "sample_categorical feeds annotate": (
         doubled, lambda s: s.annotate(
             "B", "unroll", s.sample_categorical([0, 16, 64], [0.5, 0.25, 0.25], decision=1)), """
@@ -85,8 +92,9 @@ REFUSED = [
     (doubled, lambda s: s.sample_categorical([1, 2], [0.5, 0.5], decision=2),
      "argument 'decision': 2 is not a position among 2 candidates"),
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=0), "argument 'n': 0 is not positive"),
-    (rows, lambda s: s.sample_perfect_tile(loop(s, "C", 0), n=2),
-     "the extent of loop i is n, not a constant; give its factors instead of sampling them"),
+    (rows, lambda s: s.sample_perfect_tile(loop(s, "C", 0), n=2, decision=[2, 3]),
+     "argument 'decision': the extent of loop i is n, not a constant; give split the factors"),
+    (rows, lambda s: s.get(s.sample_perfect_tile(loop(s, "C", 0), n=2)[0] * 2), "is to infer is no number yet"),
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=1, max_innermost_factor=4),
      "argument 'max_innermost_factor': extent 22 of loop j is no single factor of at most 4; ask for more factors"),
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=2, decision=[3, 4]),

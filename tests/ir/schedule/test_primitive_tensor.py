@@ -25,6 +25,11 @@ def double_impl(a: T.handle, b: T.handle):
 
 
 TensorIntrin.register("primitive.double", double_desc, double_impl, override=True)
+lanes_desc = nests("A[8], B[8]", 'i 8 (lanes): B[i] = A[i] * T.Cast("float32", i % 8)')
+lanes_impl = nests("A[8], B[8]", 'i 8 (lanes): B[i] = T.Cast("float32", i) * A[i]')
+TensorIntrin.register("primitive.lanes", lanes_desc, lanes_impl, override=True)
+by_lane = nests("A[32], B[32]", 'i 32: B[i] = A[i] * T.Cast("float32", i % 8)')
+by_turn = nests("A[32], B[32]", 'i 32: B[i] = A[i] * T.Cast("float32", i % 16)')
 
 
 @T.prim_func
@@ -180,6 +185,17 @@ LEGAL = {
                 with T.block("C"):
                     vi = T.axis.spatial(10, v_i)
                     C[vi] = B[vi] + B[vi + 2]"""),
+    "tensorize where iterators count alike": (
+        by_lane, lambda s: s.tensorize(s.split(loop(s, "B", 0), [None, 8])[1], "primitive.lanes"), """
+        for i_0 in range(4):
+            with T.block("B_o"):
+                vi_o = T.axis.spatial(4, i_0)
+                A_1 = T.match_buffer(A[vi_o * 8:vi_o * 8 + 8], (8,))
+                B_1 = T.match_buffer(B[vi_o * 8:vi_o * 8 + 8], (8,))
+                for i in range(8):
+                    with T.block("lanes"):
+                        vi = T.axis.spatial(8, i)
+                        B_1[vi] = T.Cast("float32", vi) * A_1[vi]"""),
     "tensorize": (doubled, lambda s: s.tensorize(s.split(loop(s, "B", 1), [None, 11])[1], "primitive.double"), """
         for i, j_0 in T.grid(5, 2):
             with T.block("B_o"):
@@ -222,6 +238,8 @@ REFUSED = [
      "loop k runs the reduce iterator vk of block C; only loops that run spatial iterators may be around the group"),
     (triangle, lambda s: s.blockize(["C"]), "the range of loop j depends on another loop"),
     (between, lambda s: s.blockize(["B", "C"]), "between them is a Evaluate outside any block; only loops and blocks"),
+    (by_turn, lambda s: s.tensorize(s.split(loop(s, "B", 0), [None, 8])[1], "primitive.lanes"),
+     "block B_o is not what primitive.lanes does: "),
     (doubled, lambda s: s.tensorize(loop(s, "B", 1), "primitive.none"),
      "tensorize: argument 'tensor_intrin': no intrinsic 'primitive.none' is registered; TensorIntrin.register it"),
     (doubled, lambda s: s.tensorize(loop(s, "B", 1), "primitive.double"),

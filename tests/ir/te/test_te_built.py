@@ -57,3 +57,19 @@ def test_built(program):
     built[program.__name__](*given)
     for found, want in zip(given[len(args) - len(expected):], expected):
         np.testing.assert_allclose(found.numpy(), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("factors", [None, [None, 8]])
+def test_a_sum_of_no_terms_is_what_it_starts_with(factors):
+    """Its extent is a parameter, which a call may let be 0."""
+    a, n = te.placeholder((4, 32), name="A"), te.var("n")
+    k = te.reduce_axis((0, n), "k")
+    b = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    sch = tvm.tir.Schedule(te.create_prim_func([a, n, b]))
+    if factors:
+        sch.split(sch.get_loops("B")[1], factors)
+    built, data = tvm.build(sch.mod, target="c"), np.arange(128, dtype="float32").reshape(4, 32)
+    for terms in (0, 5, 19):
+        out = tvm.nd.array(np.full(4, 7, "float32"))
+        built(tvm.nd.array(data), terms, out)
+        np.testing.assert_array_equal(out.numpy(), data[:, :terms].sum(1))
