@@ -367,7 +367,8 @@ def create(config, layers, heads, kv_heads, size, v_size, kinds, transfer, rope,
     config: (most sequences in a step, rows in all, most tokens in a step, rows of a page, whether windows may slide);
     layers: (the first, the end); kinds: 0 (MHA) for each; rope: 0 no rotation, 1 queries and keys are rotated by `split`
     before they are added, 2 by the attention functions; init: an NDArray of the dtype; the functions are those that
-    frontend/nn/llm makes. Raises NotImplementedError for MLA, several stages, transfers between machines.
+    frontend/nn/llm makes. Raises NotImplementedError for MLA, several stages, transfers between machines, devices
+    other than the CPU.
     """
     config = tuple(config)
     if len(config) != 5 or min(config[:4]) < 1:
@@ -380,6 +381,8 @@ def create(config, layers, heads, kv_heads, size, v_size, kinds, transfer, rope,
                                   "equal head sizes; MLA is not there")
     if transfer:
         raise NotImplementedError("a paged KV cache of one process transfers nothing: enable_kv_transfer must be False")
+    if not str(init.device).startswith("cpu"):
+        raise NotImplementedError(f"a paged KV cache lies in memory of the CPU, not on {init.device}")
     ext_factors = ext_factors if isinstance(ext_factors, NDArray) else None
     if ext_factors is not None and rope != ROPE_NORMAL:
         raise ValueError("RoPE extension factors need RopeMode.NORMAL")

@@ -10,7 +10,7 @@ import ingot as tvm
 from ingot import relax
 from ingot.relax.frontend import nn
 from ingot.relax.frontend.nn import spec
-from ingot.relax.frontend.nn.llm import position_embedding
+from ingot.relax.frontend.nn.llm import kv_cache, position_embedding
 from ingot.relax.frontend.nn.llm.kv_cache import FlashInferPagedKVCache, PagedKVCache, RopeMode, TIRPagedKVCache
 from ingot.runtime import ShapeTuple
 
@@ -220,6 +220,20 @@ def test_llama_rope_rotates_the_first_columns_of_the_last_positions():
 def test_caches_that_are_not_there_say_so(given, error, words):
     with pytest.raises(error, match=words):
         cache_of(**given, **dict.fromkeys(CONFIG, 1))
+
+
+def test_kernels_of_a_target_are_the_cpus_or_not_there():
+    llvm, cuda = map(tvm.target.Target, ("llvm", "cuda"))
+    assert tvm.target.Target.from_device(tvm.cpu()) == tvm.target.Target.from_device("llvm") == llvm
+    pairs = [(kv_cache._attention_decode(KV, HEADS, D, "float32", True, {}, llvm, 4),
+              kv_cache._attention_decode_cpu(KV, HEADS, D, "float32", True, {}, 4)),
+             (kv_cache._compact_kv_copy(KV, D, "float32", target=llvm, page_size=4),
+              kv_cache._compact_kv_copy_cpu(KV, D, "float32", 4)),
+             (kv_cache._merge_state_inplace(HEADS, D, "float32", llvm, "merge").without_attr("global_symbol"),
+              kv_cache._merge_state_inplace_cpu("float32").without_attr("global_symbol"))]
+    assert all(tvm.ir.structural_equal(a, b) for a, b in pairs)
+    with pytest.raises(NotImplementedError, match="tree_attn has no kernel for target cuda"):
+        kv_cache.tree_attn(KV, HEADS, D, "float32", {}, cuda)
 
 
 def test_what_is_not_there_says_so():

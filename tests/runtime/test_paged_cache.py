@@ -38,12 +38,12 @@ def kernels(dtype):
     return {name: built[name] for name in make}
 
 
-def create(dtype="float32", rope=RopeMode.NORMAL, windows=False, rows=200, kinds=(0, 0), **other):
+def create(dtype="float32", rope=RopeMode.NORMAL, windows=False, rows=200, kinds=(0, 0), ext_factors=None, **other):
     f = {**kernels(dtype), **other}
     tir = {name: ["tir", f[name]] if f[name] else [] for name in f}
     return builtin("paged_attention_kv_cache_create")(
         ShapeTuple([8, rows, 64, PAGE, int(windows)]), ShapeTuple([0, LAYERS]), HEADS, KV, D, D, ShapeTuple(kinds), False,
-        rope, 1.0, 1e4, None, tvm.nd.empty((), dtype), f["append"], None, tir["ragged"], tir["prefill"], tir["decode"],
+        rope, 1.0, 1e4, ext_factors, tvm.nd.empty((), dtype), f["append"], None, tir["ragged"], tir["prefill"], tir["decode"],
         tir["prefill_window"], tir["decode_window"], tir["tree_pages"], tir["tree"], [], [f["merge"]], f["split"],
         f["copy_page"], f["read"], f["compact"])
 
@@ -219,6 +219,28 @@ def test_attention_goes_in_parts_which_are_merged():
                                (slice(2, 6), k[2:], v[2:])):
         found, lse = attention(q[rows], keys, values, after(len(q[rows]), len(keys)), SCALE)
         assert np.abs(own.numpy()[rows] - found).max() < 1e-5 and np.abs(own_lse.numpy()[rows] - lse).max() < 1e-5
+
+
+def test_longrope_has_factors_of_its_own():
+    factors = np.array([1, 2, 3, 4], "float32")
+    scaling = {"rope_type": "longrope", "max_position_embeddings": 64, "original_max_position_embeddings": 64}
+    split = tvm.build(kv_cache.llama_rope_with_position_map(1e4, 1.0, D, HEADS, KV, "float32", scaling),
+                      target=small_target())
+    texts = Texts(split=split, ext_factors=tvm.nd.array(factors))
+    texts.call("kv_state_add_sequence", 0)
+    texts.call("kv_state_begin_forward", ShapeTuple([0]), ShapeTuple([3]))
+    qkv = np.random.default_rng(0).random((3, HEADS + 2 * KV, D), "float32")
+    out, k, v = (tvm.nd.empty(shape, "float32") for shape in ((3, HEADS, D), *[(LAYERS, 3, KV, D)] * 2))
+    texts.call("attention_kv_cache_attention_with_fused_qkv", 1, SCALE, tvm.nd.array(qkv), out)
+    texts.call("attention_kv_cache_debug_get_kv", 0, 0, 3, k, v)
+    angles = np.outer(range(3), 1e4 ** (-np.arange(4) / 4) / factors)[:, None]
+    a, b = qkv[:, :HEADS + KV, :4], qkv[:, :HEADS + KV, 4:]
+    turned = np.concatenate([a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)], -1)
+    assert np.abs(k.numpy()[1] - turned[:, HEADS:]).max() < 1e-5
+    expected, _ = attention(turned[:, :HEADS], turned[:, HEADS:], qkv[:, HEADS + KV:], after(3, 3), SCALE)
+    assert np.abs(out.numpy() - expected).max() < 1e-5
+    with pytest.raises(ValueError, match="extension factors need RopeMode.NORMAL"):
+        create(rope=RopeMode.NONE, ext_factors=tvm.nd.array(factors))
 
 
 def test_a_step_that_cannot_be_leaves_the_cache_as_it_was():

@@ -20,6 +20,7 @@ from ....ir.script.tir_names import T
 from ....ir.tir import intrin
 from .position_embedding import _as_float, rotated
 
+CPU_KINDS = ("c", "llvm", "host")
 _ROWS = 8  # queries that share a loaded key and value
 _LOG2E = math.log2(math.e)
 _NOTHING = -5e4  # lse of a query that sees no key
@@ -196,6 +197,22 @@ def _kernel(func, name):
     return func.with_attr("global_symbol", name).with_attr("tir.is_scheduled", True)
 
 
+def of_target(make, count, name):
+    """A function that takes `count` arguments of make, then a target, then the others: what make makes for a CPU.
+
+    name: its own, for NotImplementedError with any other target.
+    """
+    def made(*args, target=None, **others):
+        args, rest = args[:count], args[count:]
+        if target is None and rest:
+            target, *rest = rest
+        if str(getattr(target, "kind", target)) not in CPU_KINDS:
+            raise NotImplementedError(f"{name} has no kernel for target {target}: those of CPUs are there, as target 'llvm'")
+        return make(*args, *rest, **others)
+    made.__name__ = name
+    return made
+
+
 def _attention_prefill_cpu(h_kv, h_q, d, dtype, sliding_window, rope_scaling, page_size=16):
     """Queries of any number of tokens a sequence, keys and values in pages. page_size: None where the run says it."""
     group, size = _heads(h_kv, h_q), _size_of_pages(page_size)
@@ -316,4 +333,6 @@ def _values_beside(v, begin, head):
     return lambda j, d: v[begin + j, head, d].astype("float32")
 
 
-__all__ = ["_attention_decode_cpu", "_attention_prefill_cpu", "_attention_prefill_ragged_cpu"]
+_attention_prefill = of_target(_attention_prefill_cpu, 6, "_attention_prefill")
+_attention_decode = of_target(_attention_decode_cpu, 6, "_attention_decode")
+_attention_prefill_ragged = of_target(_attention_prefill_ragged_cpu, 6, "_attention_prefill_ragged")

@@ -9,9 +9,11 @@ from ....ir.relax import op as relax_op
 from ....ir.relax.expr import PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, call_dps_packed
 from ....ir.relax.struct_info import ObjectStructInfo, TensorStructInfo, TupleStructInfo
 from ..tensor import Object, Tensor, builder
-from .attention import _attention_decode_cpu, _attention_prefill_cpu, _attention_prefill_ragged_cpu
-from .page_kernels import (_compact_kv_copy_cpu, _copy_single_page_cpu, _kv_cache_debug_get_kv,
-                           _kv_cache_transpose_append, _merge_state_inplace_cpu)
+from .attention import (CPU_KINDS, _attention_decode, _attention_decode_cpu, _attention_prefill,  # noqa: F401
+                        _attention_prefill_cpu, _attention_prefill_ragged, _attention_prefill_ragged_cpu)
+from .page_kernels import (_compact_kv_copy, _compact_kv_copy_cpu, _copy_single_page, _copy_single_page_cpu,  # noqa: F401
+                           _kv_cache_debug_get_kv, _kv_cache_transpose_append, _merge_state_inplace,
+                           _merge_state_inplace_cpu)
 from .position_embedding import llama_rope_with_position_map
 from .tree_attn import tree_attn, tree_attn_cpu  # noqa: F401
 from .tree_attn import tree_attn_with_paged_kv_cache, tree_attn_with_paged_kv_cache_cpu  # noqa: F401
@@ -109,18 +111,19 @@ class TIRPagedKVCache(PagedKVCache):
 
     max_batch_size: the most sequences in a step; max_total_seq_len: rows of all sequences; prefill_chunk_size: the most
     tokens in a step; page_size: rows of a page; support_sliding_window: 0 or 1; all numbers or variables of int64.
-    layer_partition: a ShapeExpr (0, layers). rope_*: see position_embedding; rope_ext_factors: a PrimValue, or a tensor
+    layer_partition: a ShapeExpr (0, layers). rope_*: see position_embedding; rope_ext_factors: None, or a tensor
     [head size / 2] where rope_scaling is of the kind "longrope". mla_original_*: nothing. Raises NotImplementedError for
     attn_kind "mla", for other targets than the CPU's, and for enable_disaggregation.
     """
 
     def __init__(self, attn_kind, max_batch_size, max_total_seq_len, prefill_chunk_size, page_size,
-                 support_sliding_window, layer_partition, num_hidden_layers, num_attention_heads, num_key_value_heads, qk_head_dim, v_head_dim,
-                 mla_original_qk_head_dim, mla_original_v_head_dim, rope_mode, rope_scale, rope_theta, rope_scaling,
-                 rope_ext_factors, rotary_dim, enable_disaggregation, dtype, target, name="paged_kv_cache"):
+                 support_sliding_window, layer_partition, num_hidden_layers, num_attention_heads, num_key_value_heads,
+                 qk_head_dim, v_head_dim, mla_original_qk_head_dim, mla_original_v_head_dim, rope_mode, rope_scale,
+                 rope_theta, rope_scaling, rope_ext_factors, rotary_dim, enable_disaggregation, dtype, target,
+                 name="paged_kv_cache"):
         if attn_kind != "mha":
             raise NotImplementedError(f"attn_kind {attn_kind!r}: paged KV caches are of multi-head attention, 'mha'")
-        if str(getattr(target, "kind", target)) not in ("c", "llvm"):
+        if str(getattr(target, "kind", target)) not in CPU_KINDS:
             raise NotImplementedError(f"paged KV caches have kernels for CPUs, not for target {target}")
         if enable_disaggregation:
             raise NotImplementedError("enable_disaggregation: a paged KV cache of one process transfers nothing")
@@ -141,8 +144,8 @@ class TIRPagedKVCache(PagedKVCache):
             ShapeExpr((max_batch_size, max_total_seq_len, prefill_chunk_size, page_size, support_sliding_window)),
             layer_partition, *map(PrimValue, (heads, kv, size, v_head_dim)),
             ShapeExpr((int(AttnKind.MHA),) * num_hidden_layers), PrimValue(False), PrimValue(int(rope_mode)),
-            *(PrimValue(const(float(x), "float64")) for x in (rope_scale, rope_theta)), rope_ext_factors,
-            relax_op.zeros((), dtype),
+            *(PrimValue(const(float(x), "float64")) for x in (rope_scale, rope_theta)),
+            PrimValue(0) if rope_ext_factors is None else rope_ext_factors, relax_op.zeros((), dtype),
             add(_kv_cache_transpose_append(kv, size, dtype, page), "kv_cache_transpose_append"), PrimValue(0),
             kernel(_attention_prefill_ragged_cpu(kv, heads, size, v_head_dim, dtype, scaling),
                    "tir_attention_prefill_ragged_cpu"),

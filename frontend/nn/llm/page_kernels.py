@@ -1,9 +1,10 @@
-"""What happens to pages [pages, 2, kv heads, page size, head size] of keys and values beside attention, as PrimFuncs."""
+"""What happens to pages [pages, 2, kv heads, page size, head size] of keys and values beside attention, as PrimFuncs. Those
+without _cpu in their names take a target behind what the others take."""
 from __future__ import annotations
 
 from ....ir.script import functions  # noqa: F401  T.prim_func is there with it
 from ....ir.script.tir_names import T
-from .attention import _cast, _kernel, _size_of_pages
+from .attention import _cast, _kernel, _size_of_pages, of_target
 
 
 def _kv_cache_transpose_append(num_key_value_heads, head_dim, dtype, page_size=16):
@@ -127,5 +128,7 @@ def _merge_state_inplace_cpu(v_dtype):
     return _kernel(merge_state_inplace_cpu, "merge_state_inplace_cpu")
 
 
-__all__ = ["_compact_kv_copy_cpu", "_copy_single_page_cpu", "_kv_cache_debug_get_kv", "_kv_cache_transpose_append",
-           "_merge_state_inplace_cpu"]
+_copy_single_page = of_target(_copy_single_page_cpu, 4, "_copy_single_page")
+_compact_kv_copy = of_target(_compact_kv_copy_cpu, 3, "_compact_kv_copy")
+_merge_state_inplace = of_target(lambda num_heads, head_dim, v_dtype, name=None: _kernel(
+    _merge_state_inplace_cpu(v_dtype), name or "merge_state_inplace_cpu"), 3, "_merge_state_inplace")

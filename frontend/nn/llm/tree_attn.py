@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ....ir.script import functions  # noqa: F401  T.prim_func is there with it
 from ....ir.script.tir_names import T
-from .attention import (_along_tree, _attend, _heads, _kernel, _Pages, _Rope, _size_of_pages, _values_beside)
+from .attention import (_along_tree, _attend, _heads, _kernel, _Pages, _Rope, _size_of_pages, _values_beside,
+                        of_target)
 
 
 def tree_attn_cpu(h_kv, h_q, d, dtype, rope_scaling):
@@ -99,13 +100,7 @@ def tree_attn_with_paged_kv_cache_cpu(h_kv, h_q, d, dtype, rope_scaling, page_si
     return _kernel(tree_attn_paged_kv_cpu, "tree_attn_paged_kv_cpu")
 
 
-def _for_gpus(name):
-    def made(*_, **__):
-        raise NotImplementedError(f"{name} is a kernel of GPUs, which are not there yet: {name}_cpu makes the CPU's")
-    made.__name__ = name
-    return made
-
-
-tree_attn, tree_attn_with_paged_kv_cache = map(_for_gpus, ("tree_attn", "tree_attn_with_paged_kv_cache"))
+tree_attn = of_target(tree_attn_cpu, 5, "tree_attn")
+tree_attn_with_paged_kv_cache = of_target(tree_attn_with_paged_kv_cache_cpu, 5, "tree_attn_with_paged_kv_cache")
 
 __all__ = ["tree_attn", "tree_attn_cpu", "tree_attn_with_paged_kv_cache", "tree_attn_with_paged_kv_cache_cpu"]
