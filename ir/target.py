@@ -5,6 +5,7 @@ of codegen/toolchains.py with the same name.
 """
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -157,6 +158,15 @@ class Target(metaclass=_Named):
         default the host's; so is the dict {"kind": "llvm", "mcpu": NAME}.
         """
         return target if isinstance(target, Target) else RESOLVERS[-1](target)
+
+    @staticmethod
+    def from_device(device):
+        """The target of a device, such as tvm.cpu() or "cuda:0": "host" of the CPU, else the row of its kind, of a GPU
+        that is there the one of its compute version."""
+        kind, version = re.match(r"\w*", str(device)).group(), getattr(device, "compute_version", None)
+        if kind == "cuda" and version:
+            return Target.get(f"cuda -arch=sm_{version.replace('.', '')}")
+        return Target.get("host" if kind in ("cpu", "llvm", "c") else kind)
 
     @staticmethod
     def current(allow_none=True):

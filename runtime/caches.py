@@ -14,6 +14,7 @@ class AttentionKVCache:
     def __init__(self, rows, shape, filled=-1):
         """rows: the first ones, an NDArray; shape: what is reserved; filled: how many of the rows count, -1 for all."""
         self.data, self.filled, self._shared = empty(tuple(shape), rows.dtype), 0, False
+        self._written = [0]  # how many rows of the memory someone has added, one list for all who share it
         self.append(rows)
         self.position = 0
         if filled > self.data.shape[0]:
@@ -22,8 +23,8 @@ class AttentionKVCache:
             self.filled = self.position = filled
 
     def fork(self):
-        """A cache of the same rows, which goes another way: what either does from now on, the other does not see. Rows
-        are copied when one replaces some; of two that append, only one may go on."""
+        """A cache of the same rows, which goes another way: what either does from now on, the other does not see. Their
+        memory is one until one of them replaces rows, or adds some where another one has added."""
         forked = copy(self)
         self._shared = forked._shared = True
         return forked
@@ -31,9 +32,12 @@ class AttentionKVCache:
     def append(self, rows):
         """Add rows, past the end of what is reserved into twice the room."""
         self._fits(rows)
+        if self._written[0] > self.filled:
+            self._own()
         self._reserve(self.filled + rows.shape[0])
         np.asarray(self.data)[self.filled:self.filled + rows.shape[0]] = np.asarray(rows)
         self.filled += rows.shape[0]
+        self._written[0] = self.filled
 
     def update(self, rows):
         """Replace all that is there. ValueError for other than as many rows."""
@@ -98,7 +102,7 @@ class AttentionKVCache:
         """The rows in memory of their own."""
         data = empty((room, *self.data.shape[1:]), self.data.dtype)
         np.asarray(data)[:self.filled] = np.asarray(self.data)[:self.filled]
-        self.data, self._shared = data, False
+        self.data, self._shared, self._written = data, False, [self.filled]
 
 
 def _then_itself(method):

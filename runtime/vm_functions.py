@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from . import caches
+from . import caches, paged_cache, rnn_state
 from .builtins import ShapeTuple
 from .machine import FitError
 from .ndarray import NDArray, empty
@@ -119,6 +119,15 @@ def _debug_print(place, tensor):
           f"{tensor.numpy()}")
 
 
+def _of_state(name):
+    """A function that calls a method of a state of sequences."""
+    def call(state, *args):
+        if not isinstance(state, (paged_cache.PagedCache, rnn_state.RNNState)):
+            raise TypeError(f"kv_state_{name} takes a paged KV cache or an RNN state, not a {type(state).__name__}")
+        return getattr(state, name)(*args)
+    return call
+
+
 _ROWS = {
     "to_device": lambda value, *_: value.copyto(value.device), "ensure_zero_offset": lambda value: value,
     "tuple_reset_item": _reset, "make_prim_value": lambda heap, code, value: make_shape(heap, 1, code, value)[0],
@@ -126,7 +135,10 @@ _ROWS = {
     "invoke_debug_func": _debug, "debug_print": _debug_print,
     **{f.__name__: f for f in (make_shape, match_shape, match_prim_value, check_shape_info, check_tensor_info,
                                check_tuple_info, check_func_info, check_prim_value_info)},
-    **caches.FUNCTIONS,
+    **caches.FUNCTIONS, **paged_cache.FUNCTIONS, **rnn_state.FUNCTIONS,
+    # what a paged cache and an RNN state have in common
+    **{f"kv_state_{name}": _of_state(name) for name in (
+        "clear", "add_sequence", "remove_sequence", "fork_sequence", "popn", "begin_forward", "end_forward")},
 }
 for _name, _function in _ROWS.items():
     register_func(LIBRARY + _name, _function, override=True)

@@ -242,7 +242,9 @@ class BlockBuilder:
         return value
 
     def _leaf(self, value, name_hint=""):
-        """`value` as an argument."""
+        """`value` as an argument: a GlobalVar is the function itself."""
+        if isinstance(value, GlobalVar):
+            return value
         value = self.normalize(value)
         computed = isinstance(value, (RelaxCall, TupleGetItem, If))
         return self._bind(value, name_hint, None) if computed else value

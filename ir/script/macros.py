@@ -49,8 +49,9 @@ def in_class(func, frame):
 
 
 def surroundings(func, frame):
-    """The names a decorated function or class sees: globals, the decorating frame's locals, what it closes over."""
-    env = {**frame.f_globals, **frame.f_locals}
+    """The names a decorated function or class sees: globals (its own, where something else calls the decorator), the
+    decorating frame's locals, what it closes over."""
+    env = {**getattr(func, "__globals__", {}), **frame.f_globals, **frame.f_locals}
     if inspect.isfunction(func):
         cells = zip(func.__code__.co_freevars, func.__closure__ or ())
         env.update((name, cell.cell_contents) for name, cell in cells if _filled(cell))

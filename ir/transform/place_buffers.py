@@ -194,10 +194,14 @@ class _Move(StmtMutator):
 
 
 def _signature(body):
-    """(reads, writes) of an opaque block: all of every buffer that the blocks in it read or write."""
+    """(reads, writes) of an opaque block: all of every buffer that the blocks in it, or statements outside of these, read
+    or write."""
     found, own = ({}, {}), set()
     for block in blocks(body):
         for regions, known in zip((block.reads, block.writes), found):
             known.update((id(r.buffer), r.buffer) for r in regions)
         own.update(id(b) for b in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)))
+    for regions, known in zip(access_regions(body), found):
+        for region in regions:
+            known.setdefault(id(region.buffer), region.buffer)
     return tuple(tuple(full_region(b) for key, b in known.items() if key not in own) for known in found)

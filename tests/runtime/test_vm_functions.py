@@ -77,6 +77,18 @@ def test_forks_of_a_cache_do_not_see_each_other():
     assert np.array_equal(cache.view().numpy(), X.numpy()) and fork.view().numpy().min() == 1
 
 
+def test_forks_of_a_cache_may_all_go_on():
+    cache = builtin("attention_kv_cache_create")(X, ShapeTuple([8, 3]), -1)
+    first, second = cache.fork(), cache.fork()
+    for n, one in enumerate((first, second, cache, first.fork())):
+        builtin("attention_kv_cache_append")(one, ingot.nd.array(np.full((2, 3), n, "float32")))
+        memory = one.data
+        builtin("attention_kv_cache_append")(one, ingot.nd.array(np.full((1, 3), n, "float32")))
+        assert one.data is memory  # rows are moved once, if at all
+    for n, one in enumerate((first, second, cache)):
+        assert np.array_equal(one.view().numpy(), np.concatenate([X.numpy(), np.full((3, 3), n)]))
+
+
 def test_tensors_lie_inside_their_memory():
     reshape = builtin("reshape")
     assert reshape(X, ShapeTuple([6])).numpy().tolist() == list(range(6))

@@ -303,6 +303,23 @@ def test_macros():
     """))
 
 
+def _added(buffer, index):
+    buffer[index] = buffer[index] + T.float32(M)
+
+
+def test_a_macro_sees_its_own_globals_whoever_decorates_it():
+    elsewhere = {}
+    exec("def decorated(decorator, f): return decorator(f)", elsewhere)
+    added = elsewhere["decorated"](T.macro, _added)
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        added(A, 2)
+    x = np.zeros(4, np.float32)
+    run(main, x)
+    assert x.tolist() == [0, 0, M, 0]
+
+
 # ---------------------------------------------------------------- modules
 
 @I.ir_module

@@ -6,11 +6,14 @@ from ingot.ir.expr import Var, const
 from ingot.ir.node import Visitor
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import schedule_by_rule
+from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.compact_buffers import compact_buffers
 from ingot.ir.transform.lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_opaque_block
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.ir.transform.place_buffers import place_buffers
 from ingot.ir.transform.remove_no_op import remove_no_op
+from ingot.ir.transform.walk import blocks
+from ingot.script import tir as T
 from machines import machine
 
 
@@ -163,3 +166,22 @@ def test_data_dependent_indices_keep_a_buffer_whole():
     b = te.compute((9, 4), lambda i, j: a[i, j] * 2.0, name="b")
     func = te.create_prim_func([a, rows, te.compute((3, 4), lambda i, j: b[rows[i], j], name="take")])
     assert declared(func) == {"b": ((), (9, 4))}
+
+
+def test_a_block_that_allocates_says_what_statements_outside_of_blocks_access():
+    @T.prim_func
+    def sums(a: T.Buffer((4, 8), "float32"), which: T.Buffer((4,), "int32"), b: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("row"):
+                vi = T.axis.spatial(4, i)
+                total = T.alloc_buffer((1,), "float32")
+                for j in range(2):
+                    total[0] = T.float32(0)
+                    for k in range(8):
+                        total[0] += a[which[vi], k]
+                    b[vi] = total[0]
+
+    placed = place_buffers(sums)
+    verify(placed)
+    made = next(b for b in blocks(placed.body) if b.name_hint == "alloc_total")
+    assert [{r.buffer.name for r in regions} for regions in (made.reads, made.writes)] == [{"a", "which"}, {"b"}]
