@@ -76,7 +76,8 @@ def _is_alone(mod, call, around):
         return True
     if call.op in PACKED:
         of_networks = ("call_packed", "call_pure_packed", "call_dps_packed")
-        return call.op not in of_networks or isinstance(call.attrs["func"], VARS) or not _is_tensors(call.struct_info) or not all(
+        held = isinstance(call.attrs["func"], VARS)
+        return held or call.op not in of_networks or not _is_tensors(call.struct_info) or not all(
             isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo)) for a in call.args)
     if call.op == "call":
         func = mod.functions.get(call.attrs["gv"].name)

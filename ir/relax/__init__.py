@@ -8,4 +8,5 @@ from .expr import RelaxTuple as Tuple  # noqa: F401
 from .expr import RelaxString as StringImm  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
 from . import lattice  # noqa: F401  (provides is_base_of)
+from .inplace import call_tir_inplace  # noqa: F401
 from . import op, ops  # noqa: F401  (ops registers the operator table)

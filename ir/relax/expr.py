@@ -266,7 +266,8 @@ PACKED = ("call_packed", "call_pure_packed", "call_inplace_packed", "call_dps_pa
 
 # Operators with side effects.
 IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call_inplace_packed",
-                    "call_builtin_with_ctx"})
+                    "call_builtin_with_ctx", "vm.call_tir_dyn", "memory.kill_storage", "memory.kill_tensor",
+                    "vm.kill_object"})
 
 
 @node

@@ -9,7 +9,7 @@ from ..op import InferError
 from ..upper import provides
 from .expr import (FuncStructInfo, ObjectStructInfo, PrimStructInfo, RelaxExpr, ShapeStructInfo, TensorStructInfo,
                    TupleStructInfo)
-from .infos import told_dims
+from .infos import new_dims, told_dims
 from .ops.common import same_dim, simplify
 
 
@@ -133,6 +133,17 @@ def _with_devices(info, declared):
     return info.replace(vdevice=device) if device is not None and info.vdevice is None else info
 
 
+def finer_result(func, info):
+    """The struct info of a function's result that is found to be `info`: it speaks of dimensions that its parameters tell,
+    or that it spoke of before."""
+    declared = func.ret_struct_info
+    dims = [*(d for p in func.params for d in new_dims(p.struct_info)), *free_vars(declared)]
+    if info is not None:
+        info = erased(info, {v: v for v in dims}, {p: p for p in func.params})
+    found = finer(declared, info)
+    return declared if found == declared else found
+
+
 # ---------------------------------------------------------------- what two have in common
 
 def common(a, b):
@@ -235,4 +246,5 @@ def _opaque(info):
     return isinstance(info, FuncStructInfo) and info.params is None
 
 
-__all__ = ["BaseCheckResult", "base_check", "common", "derive_call", "erased", "finer", "is_base_of"]
+__all__ = ["BaseCheckResult", "base_check", "common", "derive_call", "erased", "finer", "finer_result",
+           "is_base_of"]

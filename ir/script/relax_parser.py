@@ -438,7 +438,8 @@ class RelaxParser(CallParser):
             if isinstance(func, PrimFunc):  # in place, of arguments that are its outputs too
                 return X.RelaxCall("call", args, {"gv": function}, X.TupleStructInfo(()))
             if getattr(func, "ret_struct_info", None) is not None:
-                return X.RelaxCall("call", args, {"gv": function}, call_info(func, args))
+                known = GlobalVar(function.name, func.struct_info)
+                return X.RelaxCall("call", args, {"gv": known}, call_info(func, args))
             known = function.struct_info  # of another module's function
             info = None if known is None else derived_info(known.params, known.ret, args)
             return X.RelaxCall("call", args, {"gv": function}, info)
@@ -469,6 +470,8 @@ class RelaxParser(CallParser):
 
     def operator(self, node, name, args, attrs):
         """A call of an operator in its classic spelling; calls that it is made of are bound first."""
+        if name == "to_vdevice" and len(args) == 2 and isinstance(args[1], str):
+            args = (args[0], self.device(args[1], node))
         def leaves(value):
             if isinstance(value, (tuple, list)):
                 return tuple(map(leaves, value))

@@ -25,6 +25,7 @@ class RelaxPrinter(TIRPrinter):
     def __init__(self):
         super().__init__()
         self.default_int = "int64"
+        self._alone = False  # what is printed is no module or function: functions of the module go by their bare names
         self._named = set()  # ids of variables of nothing that something uses
         self._void = set()  # ids of variables of nothing, which statements without a name give
         self._constants = {}  # id -> (index, Constant)
@@ -69,8 +70,9 @@ class RelaxPrinter(TIRPrinter):
 
     def node_text(self, n):
         """The text of anything else of the graph IR, alone: an expression, a binding, a block, struct info."""
-        statement = {"BindingBlock": self._binding_block, "DataflowBlock": self._binding_block, "SeqExpr": self._seq,
-                     "VarBinding": self._binding, "MatchCast": self._binding}.get(type(n).__name__)
+        self._alone = True
+        statement = {"BindingBlock": self._binding_block, "DataflowBlock": self._binding_block, "SeqExpr": self._seq_alone,
+                     "VarBinding": self._binding, "MatchCast": self._binding, "If": self._if_alone}.get(type(n).__name__)
         if statement is None:
             return self.expr(n)
         statement(n)
@@ -157,6 +159,17 @@ class RelaxPrinter(TIRPrinter):
                 if not (id(branch.body) in self._void and _is_void(b.var)):
                     self.line(f"{name}{annotation} = {self.expr(branch.body)}")
 
+    def _seq_alone(self, seq):
+        for block in seq.blocks:
+            self._binding_block(block)
+        self.line(self.expr(seq.body))
+
+    def _if_alone(self, e):
+        """An `if` that no variable takes the value of."""
+        for head, branch in ((f"if {self.expr(e.cond)}:", e.true_branch), ("else:", e.false_branch)):
+            with self.suite(head):
+                self._seq_alone(branch)
+
     def _constant_notes(self):
         """Comment lines that say what metadata["relax.expr.Constant"] holds."""
         if not self._constants:
@@ -177,7 +190,7 @@ class RelaxPrinter(TIRPrinter):
     expr_DataflowVar = expr_RelaxVar
 
     def expr_GlobalVar(self, gv):
-        return f"cls.{identifier(gv.name)}", ATOM
+        return identifier(gv.name) if self._alone else f"cls.{identifier(gv.name)}", ATOM
 
     def expr_Constant(self, c):
         if c.data.ndim == 0:

@@ -8,7 +8,7 @@ from ..relax.block_builder import BlockBuilder
 from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxTuple,
                           RelaxVar, TupleGetItem, VarBinding)
 from ..relax.infos import dims_told, same_info
-from ..relax.lattice import finer, is_base_of
+from ..relax.lattice import finer_result, is_base_of
 from ..relax.ops.common import simplify
 from .graph import Substitute
 
@@ -92,7 +92,7 @@ class _Canonicalize(Mutator):
     def visit_Function(self, func):
         body = self.visit_SeqExpr(func.body)
         ret = func.ret_struct_info
-        return func.replace(body=body, ret_struct_info=ret if body is func.body else finer(ret, body.struct_info))
+        return func.replace(body=body, ret_struct_info=ret if body is func.body else finer_result(func, body.struct_info))
 
     def visit_Constant(self, constant):
         return constant

@@ -4,8 +4,9 @@ from __future__ import annotations
 from ..expr import Var
 from ..names import Names, unique_name
 from ..node import Mutator, collect
-from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, RelaxVar, TupleGetItem, TupleStructInfo,
-                          VarBinding)
+from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, MatchCast, RelaxVar, TupleGetItem,
+                          TupleStructInfo, VarBinding)
+from ..relax.infos import new_dims
 from .dead_code import is_impure
 
 STOP = "builtin.stop_lift_params"  # what is computed of this call's result is not computed of weights alone
@@ -22,6 +23,8 @@ def computable_at_compile_time(func):
         stops = getattr(b.value, "op", None) == STOP
         if all(id(v) in known for v in collect(b.value, _VARS)) and not (free or stops or is_impure(b.value)):
             known[id(b.var)] = b.var
+            if isinstance(b, MatchCast):  # which finds dimensions out
+                sizes |= {id(v) for v in new_dims(b.var.struct_info)}
     return list(known.values())
 
 

@@ -6,7 +6,7 @@ from ..node import Mutator, collect
 from ..relax.block_builder import BlockBuilder
 from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxTuple,
                           RelaxVar, SeqExpr, TupleGetItem, TupleStructInfo, VarBinding)
-from ..relax.lattice import finer
+from ..relax.lattice import finer_result
 
 
 def normalize(mod):
@@ -35,7 +35,7 @@ class _Normalize(Mutator):
         if func.body is None:
             return func
         body = self._sequence(func.body)
-        return func.replace(body=body, ret_struct_info=finer(func.ret_struct_info, body.struct_info))
+        return func.replace(body=body, ret_struct_info=finer_result(func, body.struct_info))
 
     def _sequence(self, value):
         """A value as a SeqExpr of its own."""

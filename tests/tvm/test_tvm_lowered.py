@@ -47,7 +47,8 @@ def test_sessions_run_what_was_uploaded(tmp_path):
     loaded = session.load_module("other.tar")
     assert loaded["as_text"]() == Lowered.script()
     array = np.array([1.0, 4.0])
-    np.testing.assert_array_equal(relax.VirtualMachine(loaded, session.cpu())["main"](tvm.nd.array(array))[0].numpy(), array * 2)
+    result = relax.VirtualMachine(loaded, session.cpu())["main"](tvm.nd.array(array))[0]
+    np.testing.assert_array_equal(result.numpy(), array * 2)
     session.upload(b"words", "text.txt")
     assert session.download("text.txt") == b"words"
     with pytest.raises(ValueError, match="outside of the session's folder"):

@@ -6,14 +6,14 @@ import sys
 from ...ir.expr import Var as TirVar
 from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect
-from ...ir.relax.expr import (DataflowVar, Function, MatchCast, RelaxExpr, RelaxVar, ShapeStructInfo,
+from ...ir.relax.expr import (IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxExpr, RelaxVar, ShapeStructInfo,
                               TensorStructInfo, VarBinding)
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.tir.reshapes import is_reshape
 from ...ir.tir.suggest_layouts import suggest_layout_transforms
 from ...ir.relax.verifier import VerifyError, verify
-from ...ir.transform.dead_code import is_impure, remove_all_unused
+from ...ir.transform.dead_code import remove_all_unused
 from ...ir.transform.model_params import computable_at_compile_time
 from .memory_usage import estimate_memory_usage
 
@@ -191,7 +191,17 @@ def _once(values):
     return list({id(v): v for v in values}.values())
 
 
-contains_impure_call = is_impure
+def contains_impure_call(expr, own_name=None):
+    """Whether a function, when it is called, or an expression calls what may have side effects. Functions inside are none
+    until they are called. own_name: the callee (its GlobalVar, or the op of a call of it) of calls that do not count."""
+    if isinstance(expr, Function):
+        return contains_impure_call(expr.body, own_name)
+    if isinstance(expr, RelaxCall):
+        callee = expr.attrs.get("gv") if expr.op == "call" else expr.op
+        purity = getattr(getattr(callee, "struct_info", None), "purity", True)
+        if own_name not in (callee, expr.op) and (expr.op in IMPURE or not purity):
+            return True
+    return any(contains_impure_call(c, own_name) for c in children(expr) if not isinstance(c, Function))
 
 
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",

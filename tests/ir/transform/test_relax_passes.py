@@ -4,6 +4,7 @@ import pytest
 import ingot as tvm
 from ingot import relax
 from ingot.ir.node import structural_equal
+from ingot.ir.relax.verifier import VerifyError, verify
 from ingot.ir.script.functions import from_source
 from ingot.relax import transform as T
 
@@ -685,4 +686,7 @@ def test_well_formed_takes_what_declares_less():
     func = mod["main"].replace(ret_struct_info=relax.TensorStructInfo(None, "float32", 1))
     assert relax.analysis.well_formed(mod.with_function("main", func))
     wrong = mod["main"].replace(ret_struct_info=relax.TensorStructInfo((3,), "float32"))
-    assert not relax.analysis.well_formed(mod.with_function("main", wrong))
+    with pytest.raises(VerifyError, match="declared as"):  # TVM's rules do not speak of it
+        verify(mod.with_function("main", wrong))
+    unknown = mod["main"].replace(ret_struct_info=relax.TensorStructInfo((tvm.tir.Var("k", "int64"),), "float32"))
+    assert not relax.analysis.well_formed(mod.with_function("main", unknown))
