@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 
-from ..expr import Var, as_expr
+from ..expr import Var, as_expr, is_const_int
 from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import dtype_of, plain, shape_of
 from .composites import axis_in, operands
+from .ops.common import simplify
 
 
 def _static(name, dims):
@@ -51,7 +52,7 @@ topk.over = True
 
 # ---------------------------------------------------------------- sums
 
-def _summed_axes(name, shape, target):
+def summed_axes(name, shape, target):
     """The axes of `shape` that a sum to `target` adds up; those that lead, and those that target has as 1."""
     more = len(shape) - len(target)
     if more < 0:
@@ -61,7 +62,7 @@ def _summed_axes(name, shape, target):
         a, b = plain(as_expr(a)), plain(as_expr(b))
         if b == 1 and isinstance(b, int) and not (isinstance(a, int) and a == 1):
             kept.append(k + more)
-        elif isinstance(a, int) and isinstance(b, int) and a != b:
+        elif not is_const_int(simplify(as_expr(a) - as_expr(b)), 0):
             raise InferError(f"{name}: dimension {a} does not sum to {b}")
     return tuple(range(more)), tuple(kept)
 
@@ -70,7 +71,7 @@ def _summed_axes(name, shape, target):
 def collapse_sum_to(ops, x, shape):
     """The sum of what broadcasting to x's shape would have copied."""
     target = tuple(getattr(shape, "values", shape))
-    lead, kept = _summed_axes("collapse_sum_to", shape_of(x), target)
+    lead, kept = summed_axes("collapse_sum_to", shape_of(x), target)
     x = ops("sum", x, list(lead)) if lead else x
     x = ops("sum", x, [k - len(lead) for k in kept], True) if kept else x
     return ops.declared(x, target)
@@ -85,6 +86,24 @@ def collapse_sum_like(ops, x, like):
 def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
     """numpy's einsum, without an ellipsis."""
     tensors = list(getattr(operands, "fields", operands if isinstance(operands, (list, tuple)) else [operands]))
+    terms, right, _ = einsum_terms(ops.same_dims, subscripts, tensors)
+    labels = [*right, *sorted(set("".join(terms)) - set(right))]
+    result = None
+    for term, t in zip(terms, tensors):
+        t, term = _diagonal(ops, t, term)
+        order = [term.index(c) for c in labels if c in term]
+        t = ops("permute_dims", t, tuple(order)) if order != list(range(len(order))) else t
+        missing = [k for k, c in enumerate(labels) if c not in term]
+        t = ops("expand_dims", t, missing) if missing else t
+        result = t if result is None else ops("multiply", result, t)
+    inner = list(range(len(right), len(labels)))
+    return ops("sum", result, inner) if inner else result
+
+
+def einsum_terms(same_dims, subscripts, tensors):
+    """(the letters of each operand's axes, of the result's, {letter: extent}); what broadcasts has the extent that is
+    not 1. Letters of an ellipsis are capitals that subscripts leave over. same_dims(what, a, b) raises where dimensions
+    differ."""
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
@@ -100,18 +119,9 @@ def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
         for c, d in zip(term, shape_of(t)):
             known = extents.setdefault(c, d)
             if plain(as_expr(known)) != 1 and plain(as_expr(d)) != 1:
-                ops.same_dims(f"einsum: axis {c}", (known,), (d,))
-    labels = [*right, *sorted(set("".join(terms)) - set(right))]
-    result = None
-    for term, t in zip(terms, tensors):
-        t, term = _diagonal(ops, t, term)
-        order = [term.index(c) for c in labels if c in term]
-        t = ops("permute_dims", t, tuple(order)) if order != list(range(len(order))) else t
-        missing = [k for k, c in enumerate(labels) if c not in term]
-        t = ops("expand_dims", t, missing) if missing else t
-        result = t if result is None else ops("multiply", result, t)
-    inner = list(range(len(right), len(labels)))
-    return ops("sum", result, inner) if inner else result
+                same_dims(f"einsum: axis {c}", (known,), (d,))
+            extents[c] = d if plain(as_expr(known)) == 1 and isinstance(plain(as_expr(known)), int) else known
+    return terms, right, extents
 
 
 def _without_ellipsis(terms, tensors):
@@ -270,4 +280,4 @@ TENSORS = {
     "hamming_window": hamming_window, "wrap_param": wrap_param, "quantize": quantize, "dequantize": dequantize,
     "masked_fill": masked_fill, "multinomial_from_uniform": multinomial_from_uniform,
 }
-__all__ = ["TENSORS"]
+__all__ = ["TENSORS", "einsum_terms", "summed_axes"]

@@ -90,7 +90,7 @@ def _arg(name, better):
         def combine(a, b):
             at = a[0] >= b[0] if select_last_index else a[0] < b[0]
             keep = logical_or(better(a[1], b[1]), logical_and(a[1].equal(b[1]), at))
-            return Select(keep, a[0], b[0]), Select(keep, a[1], b[1])
+            return Select(keep, a[0], b[0]), Select(better(a[1], b[1]), a[1], b[1])
 
         def identity(index, value):
             worst = value.min_value() if name == "argmax" else value.max_value()
@@ -100,7 +100,7 @@ def _arg(name, better):
         r = _Reduced(name, data, axis, keepdims)
 
         def best(*i):
-            at = flat_index([v.var for v in r.over], [data.shape[k] for k in r.axes])
+            at = simplify(flat_index([v.var for v in r.over], [data.shape[k] for k in r.axes]))
             return reducer((at, data[r.at(i)]), axis=r.over)
         found = compute(r.shape, best, f"{data.op.name}_red_temp", "ax")[0]
         return compute(r.shape, lambda *i: found[i], f"{data.op.name}_red", "ax")
