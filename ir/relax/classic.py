@@ -401,7 +401,10 @@ def _repeat(ops, args, attrs):
 
 def _one_hot(ops, args, attrs):
     """Integers make a tensor of int64, as TVM's PrimValues do, where no dtype is given."""
-    attrs.setdefault("dtype", "int64" if type(attrs.get("on_value")) is int else "float32")
+    on, off = attrs.get("on_value", 1.0), attrs.get("off_value", 0.0)
+    if isinstance(on, float) != isinstance(off, float):
+        raise InferError(f"one_hot: on_value {on} and off_value {off} must be of one dtype")
+    attrs.setdefault("dtype", "int64" if type(on) is int else "float32")
     return args, attrs
 
 

@@ -12,9 +12,9 @@ from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import plain
 from .composites_nn import each, pads
-from .composites_tensor import einsum_terms
+from .composites_tensor import einsum_terms, summed_axes
 from .expr import PrimStructInfo, RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis,
+from .ops.common import (InferTypeError, as_dim, dim_text, fail, normalize_axes, normalize_axis,
                          product, same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -72,11 +72,18 @@ def _check_rank(name, info, layout, what):
 
 def _quotient(value, divisor):
     """floor(value / divisor) + 1, as TVM writes it."""
-    value = _spelled(simplify(as_dim(value)))
+    value = spelled(simplify(as_dim(value)))
     whole = isinstance(value, (Add, Sub)) and isinstance(value.b, IntImm) and value.b.value % divisor == 0
     if isinstance(value, IntImm) or divisor == 1 or whole:
-        return _spelled(simplify(value // divisor + 1))
+        return spelled(simplify(value // divisor + 1))
     return value // divisor + 1
+
+
+def _windows(extent, kernel, stride, dilation):
+    """How many windows there are; a symbolic kernel stands behind the quotient where its steps are strides."""
+    if isinstance(simplify(kernel), IntImm) or stride == 1 or dilation % stride:
+        return _quotient(extent - (kernel - 1) * dilation - 1, stride)
+    return _quotient(extent + dilation - 1, stride) - simplify(kernel * (dilation // stride))
 
 
 class _Differences(Mutator):
@@ -91,7 +98,7 @@ class _Differences(Mutator):
         return Sub(Add(e.a.a, e.b), e.a.b) if isinstance(e.a, Sub) else e
 
 
-_spelled = _Differences().visit
+spelled = _Differences().visit
 
 
 def _check_layout(name, layout, letters):
@@ -130,8 +137,8 @@ def conv(rank, transposed=False):
             reach = (kernel[letter] - 1) * dilation[k]
             edges = padding[k] + padding[k + rank]
             whole[letter] = (
-                _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
-                _quotient(data[letter] + edges - reach - 1, strides[k]))
+                spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
+                _windows(data[letter] + edges, kernel[letter], strides[k], dilation[k]))
         return _result(x, _laid_out(whole, out_layout), None, dtype)
     return rule
 
@@ -333,13 +340,7 @@ def _collapse(name, x, target):
     mine = x.dims
     theirs = target.values if isinstance(target, (ShapeExpr, ShapeStructInfo)) else target
     if mine is not None and theirs is not None:
-        try:
-            wide = broadcast_shapes(name, mine, theirs)
-        except InferError:
-            wide = mine if not all(isinstance(d, IntImm) for d in (*mine, *theirs)) else None
-        if wide is None or len(wide) != len(mine) or any(
-                isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(wide, mine)):
-            fail(name, f"{shape_text(mine)} is not what {shape_text(theirs)} broadcasts to")
+        summed_axes(name, mine, theirs)
 
 
 def collapse_sum_like(operands, attrs):
@@ -402,7 +403,7 @@ def gather_elements(operands, attrs):
     if x.ndim >= 0 and indices.ndim >= 0 and x.ndim != indices.ndim:
         fail("gather_elements", f"data has {x.ndim} dimensions, indices {indices.ndim}")
     _need_integers("gather_elements", indices)
-    return _result(x, None if _dims(x) is None else _dims(indices), x.ndim)
+    return _result(x, None if x.ndim < 0 else _dims(indices), x.ndim)
 
 
 def gather_nd(operands, attrs):
@@ -465,11 +466,12 @@ def shape_of(operands, attrs):
 
 def flatten(operands, attrs):
     x = info_of("flatten", operands[0])
-    if x.ndim == 1 and _dims(x) is None and x.dims is None:
+    dims = _dims(x)
+    if x.ndim == 1:
         return x.replace(vdevice=None)
-    if x.dims is None:
+    if dims is None and x.ndim:
         return TensorStructInfo(None, x.dtype, 1)
-    return TensorStructInfo((simplify(as_dim(product(x.dims))) if x.dims else 1,), x.dtype)
+    return TensorStructInfo((simplify(as_dim(product(reversed(dims)))) if dims else 1,), x.dtype)
 
 
 def ewise_fma(operands, attrs):
@@ -510,6 +512,8 @@ def layout_transform(operands, attrs):
 
 def repeat(operands, attrs):
     x, axis = info_of("repeat", operands[0]), attrs.get("axis")
+    if type(attrs["repeats"]) is not int:
+        fail("repeat", f"repeats must be an integer, it is {attrs['repeats']}", InferTypeError)
     dims = _dims(x)
     if axis is None:
         return TensorStructInfo(None, x.dtype, 1)
@@ -533,4 +537,4 @@ RULES = {
     "one_hot": one_hot,
 }
 WINDOWS = tuple(name for name in RULES if name.startswith("nn."))
-__all__ = ["RULES", "WINDOWS"]
+__all__ = ["RULES", "WINDOWS", "spelled"]

@@ -5,6 +5,7 @@ import math
 
 from .. import te, tir
 from ..expr import Select, as_expr, cast, const
+from ..relax.classic import plain
 from ..relax.ops.common import broadcast_index, simplify, wide_dims
 from ..relax.ops.elementwise import clip_bounds
 from ..upper import upper
@@ -50,7 +51,7 @@ def leaky_relu(ops, x, alpha):
 
 
 def clip(ops, x, a_min, a_max):
-    low, high = clip_bounds(x.dtype, a_min, a_max)
+    low, high = clip_bounds(x.dtype, plain(a_min), plain(a_max))
 
     def held(v):
         v = v if high is None else tir.min(v, const(high, v.dtype))

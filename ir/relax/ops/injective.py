@@ -87,7 +87,7 @@ def _infer_repeat(call):
     if repeats < 1:
         fail(call, f"repeats={repeats} must be at least 1")
     if call.attrs["axis"] is None:  # of the elements in order
-        return TensorStructInfo((simplify(as_dim(product(x.shape)) * repeats),), x.dtype)
+        return TensorStructInfo((simplify(as_dim(product(reversed(x.shape))) * repeats),), x.dtype)
     axis = normalize_axis(call, call.attrs["axis"], x.ndim)
     return TensorStructInfo(tuple(simplify(d * repeats) if k == axis else d for k, d in enumerate(x.shape)), x.dtype)
 

@@ -74,6 +74,29 @@ def _attention(builder, call):
         return stays(call, str(error))
 
 
+# ---------------------------------------------------------------- gradients
+
+def _given(call, **defaults):
+    return {k: call.attrs.get(k, v) for k, v in defaults.items()}
+
+
+def _nll_loss_backward(builder, call):
+    weights = call.args[3] if len(call.args) > 3 else None
+    return builder.call_te(topi.nn.nll_loss_backward, *call.args[:3], weights,
+                           **_given(call, reduction="mean", ignore_index=-100))
+
+
+def _pool_backward(kind):
+    def legalize(builder, call):
+        attrs = _given(call, pool_size=(1, 1), strides=(1, 1), padding=(0, 0, 0, 0), layout="NCHW")
+        if call.attrs.get("out_layout") not in (None, "", attrs["layout"]):
+            return stays(call, f"layout {attrs['layout']} to {call.attrs['out_layout']}")
+        more = _given(call, ceil_mode=False, count_include_pad=False, dilation=(1, 1))
+        return builder.call_te(topi.nn.pool_grad, *call.args, attrs["pool_size"], attrs["strides"], attrs["padding"],
+                               kind, layout=attrs["layout"], **more, primfunc_name_hint=f"{kind}_pool2d_backward")
+    return legalize
+
+
 # ---------------------------------------------------------------- all others
 
 def lowered(builder, call):
@@ -85,10 +108,10 @@ def lowered(builder, call):
         return stays(call, "such operands")
     hint = str(call.op).rpartition(".")[2]
 
-    def function(*args):
-        return apply(str(call.op), args, call.attrs)
+    def function(*args, attrs):
+        return apply(str(call.op), args, attrs)
     try:
-        return builder.call_te(function, *call.args, primfunc_name_hint=hint)
+        return builder.call_te(function, *call.args, attrs=dict(call.attrs), primfunc_name_hint=hint)
     except LoopProgram:
         func, args, dims = function_of_call(call)
         infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else call.struct_info
@@ -112,6 +135,9 @@ for _way in (_layout_transform, _attention, lowered):
 LEGALIZE.update({
     "collapse_sum_to": _collapse_sum, "collapse_sum_like": _collapse_sum, "layout_transform": _layout_transform,
     "dynamic_strided_slice": _dynamic_slice, "nn.attention": _attention,
+    "grad.nll_loss_backward": _nll_loss_backward,
+    **{f"grad.{kind}_pool2d_backward": _pool_backward(kind) for kind in ("max", "avg")},
+    "grad.take_backward": lambda builder, call: builder.call_te(topi.take_backward, *call.args, call.attrs.get("axis")),
 })
 _ALONE = {"nn.dropout", "wrap_param"}  # nothing to compute: DecomposeOpsForInference takes the first away
 LEGALIZE.update(dict.fromkeys((name for name in (*OPS, *SHARED, *TENSORS, *NN) if name not in LEGALIZE and

@@ -33,6 +33,40 @@ def set_rows(x, i, u):
     return out
 
 
+def taken_back(g, x, i):
+    out = np.zeros_like(x)
+    np.add.at(out, (slice(None), i), g)
+    return out
+
+
+def nll_back(g, p, t, w):
+    out = np.zeros_like(p)
+    kept = np.where(t == 1, 0, w[t])  # 1 is ignored
+    out[np.arange(len(t)), t] = -g * kept / kept.sum()
+    return out
+
+
+def pool_back(kind, g, x):
+    """Of windows of 3 x 2 every 2, dilated by (1, 2), with a border of 1, which counts in averages."""
+    out = np.zeros((*x.shape[:2], x.shape[2] + 2, x.shape[3] + 2), x.dtype)
+    data = np.full_like(out, -np.inf)
+    data[:, :, 1:-1, 1:-1] = x
+    for n, c, y, z in np.ndindex(g.shape):
+        rows, columns = np.arange(3)[:, None] + 2 * y, 2 * np.arange(2) + 2 * z
+        if kind == "avg":
+            out[n, c, rows, columns] += g[n, c, y, z] / 6
+        else:
+            window = data[n, c][rows, columns]
+            at = np.unravel_index(window.argmax(), window.shape)
+            out[n, c, rows[at[0], 0], columns[at[1]]] += g[n, c, y, z]
+    return out[:, :, 1:-1, 1:-1]
+
+
+def pool_grad(kind):
+    more = {"count_include_pad": True} if kind == "avg" else {}
+    return lambda g, x: getattr(R.grad, f"{kind}_pool2d_backward")(g, x, (3, 2), (2, 2), (1, 1, 1, 1), (1, 2), **more)
+
+
 Q, K, V = (1, 3, 2, 4), (1, 5, 2, 4), (1, 5, 2, 6)
 I64, N = "int64", "n"
 EARLIER, SLIDING = np.tri(3, 5, dtype=bool), np.tri(3, 5, 2, dtype=bool) & ~np.tri(3, 5, 0, dtype=bool)
@@ -80,10 +114,16 @@ CASES = {
     "take_value": (lambda x: R.take(x, R.prim_value(1), 1), lambda x: x[:, 1], (N, 3)),
     "dynamic_slice": (R.dynamic_strided_slice, lambda x, *_: x[3:0:-1, 1:5:2], (4, 5), *[((2,), I64)] * 3),
     "adaptive_max_pool2d": (R.nn.adaptive_max_pool2d, lambda x: x, (1, 2, 3, 4)),
+    "take_backward": (lambda g, x, i: R.grad.take_backward(g, x, i, axis=1), taken_back, (2, 3, 2), (2, 4, 2), ((3,), I64)),
+    "nll_loss_backward": (lambda g, p, t, w: R.grad.nll_loss_backward(g, p, t, w, ignore_index=1), nll_back, (), (4, 3),
+                          ((4,), I64), (3,)),
+    **{f"{kind}_pool2d_backward": (pool_grad(kind), lambda g, x, kind=kind: pool_back(kind, g, x), (1, 2, 3, 2), (1, 2, 5, 4))
+       for kind in ("max", "avg")},
     "log_softmax_of_none": (lambda x: R.nn.log_softmax(x, 1), lambda x: x, (2, 0)),
 }
 INDICES = {"scatter_elements": ([[0, 2], [1, 1], [3, 0]],), "scatter_nd": ([[2], [0], [1]],),
            "gather_nd": ([[0, 2], [2, 1]],), "gather_nd_batch": ([[2], [0]],), "one_hot": ([0, 3, 2],),
+           "take_backward": ([3, 0, 3],), "nll_loss_backward": ([0, 2, 1, 2],),
            "dynamic_slice": ([3, 1], [0, 5], [-1, 2])}
 
 
