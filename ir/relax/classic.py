@@ -438,7 +438,7 @@ def _take(ops, args, attrs):
     if isinstance(index, IntImm):
         args = [args[0], ops("full", (), index.value, "int64")]
     elif index is not None:
-        raise InferError(f"take: the index {index} is symbolic, which LegalizeOps alone takes")
+        args = [args[0], ops("reshape", ops("shape_to_tensor", (index,)), ())]
     return _flat(ops, args, attrs)
 
 

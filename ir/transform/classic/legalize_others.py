@@ -6,6 +6,7 @@ from ... import te, topi
 from ...dtype import DataType
 from ...expr import Var, const
 from ...op import OPS, InferError
+from ...relax.block_builder import call_op
 from ...relax.composites import SHARED
 from ...relax.composites_nn import NN
 from ...relax.composites_tensor import TENSORS
@@ -113,6 +114,7 @@ def lowered(builder, call):
     try:
         return builder.call_te(function, *call.args, attrs=dict(call.attrs), primfunc_name_hint=hint)
     except LoopProgram:
+        call = call_op(str(call.op), *call.args, **call.attrs)  # with the attributes that were not given
         func, args, dims = function_of_call(call)
         infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else call.struct_info
         return call_tir(builder.add_func(func.with_attr("tir.noalias", True), hint), args, infos, dims)

@@ -5,7 +5,7 @@ import pytest
 
 import ingot as tvm
 from ingot import relax
-from ingot.script import relax as R
+from ingot.script import ir as I, tir as T, relax as R  # noqa: E741
 from ingot.tvm.relax import transform
 
 
@@ -180,3 +180,21 @@ def test_names(after):
     """TVM's, of functions and of what they compute."""
     assert {"attention", "attention_bias", "scatter_elements", "einsum", "collapse_sum", "te_layout_transform",
             "te_layout_transform_with_pad", "shape_func", "dynamic_strided_slice"} <= set(after.functions)
+
+
+@I.ir_module
+class Last:
+    @R.function
+    def main(x: R.Tensor((2, "n"), "float32")):
+        n = T.Var("n", "int64")  # that of the signature
+        with R.dataflow():
+            y = R.take(x, R.prim_value(n - 1), axis=1)
+            R.output(y)
+        return y
+
+
+@pytest.mark.parametrize("mod", [Last, transform.LegalizeOps()(Last)], ids=["operators", "legalized"])
+def test_take_at_a_dimension(mod):
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    found = relax.VirtualMachine(relax.build(mod, "c"), tvm.cpu())["main"](tvm.nd.array(x))
+    np.testing.assert_array_equal(found.numpy(), x[:, 2])
