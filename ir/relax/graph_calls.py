@@ -21,7 +21,8 @@ from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
 
 
-AS_CALLED = {"take": {"mode": "fast"}}  # one call, whatever the arguments are; attributes that no row has mark it
+# One call, whatever the arguments are; attributes that no row has mark it.
+AS_CALLED = {"take": {"mode": "fast"}, "strided_slice": {"assume_inbound": False}}
 
 
 class Ops:
@@ -194,7 +195,7 @@ class GraphNamespace(Namespace):
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]
-        if name in AS_CALLED and any(isinstance(o, PrimValue) for o in operands):
+        if name in AS_CALLED and (name == "strided_slice" or any(isinstance(o, PrimValue) for o in operands)):
             attrs = {**AS_CALLED[name], **attrs}
         if name in self.signatures:
             operator = self.signatures[name].partition(":")[0]

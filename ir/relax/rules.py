@@ -12,7 +12,7 @@ from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import plain
 from .composites_nn import each, pads
-from .composites_tensor import einsum_terms, summed_axes
+from .composites_tensor import einsum_terms, held_part, summed_axes
 from .expr import PrimStructInfo, RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .ops.common import (InferTypeError, as_dim, dim_text, fail, normalize_axes, normalize_axis,
                          product, same_dim, shape_text, simplify)
@@ -282,6 +282,8 @@ def strided_slice(operands, attrs):
             dims[axis] = simplify((last - first + (step - 1)) // step) if step > 1 else simplify(as_dim(last - first))
         elif attrs.get("assume_inbound") and isinstance(step, PrimExpr):  # above 0, TVM assumes
             dims[axis] = simplify(as_dim(last) - first + step - 1) // step
+        elif isinstance(step, int) and step and not attrs.get("assume_inbound"):
+            dims[axis] = held_part(dims[axis], first, last, step)[1]
         else:
             return _result(x, None)
     return _result(x, dims)

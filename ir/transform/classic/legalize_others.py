@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import te, topi
 from ...dtype import DataType
-from ...expr import Var, const
+from ...expr import Var, const, is_const_int
 from ...op import OPS, InferError
 from ...relax.block_builder import call_op
 from ...relax.composites import SHARED
@@ -58,6 +58,14 @@ def _dynamic_slice(builder, call):
     dims = tuple(Var("s", "int64") for _ in range(rank))
     builder.match_cast(shape, ShapeStructInfo(dims))
     return builder.call_te(topi.dynamic_strided_slice, *call.args, ShapeExpr(dims))
+
+
+def _strided_slice(builder, call):
+    """Of an axis whose extent a run tells as slice_at, which is given places that lie inside."""
+    dims, axes = call.args[0].struct_info.shape, call.attrs.get("axes") or range(len(call.attrs["begin"]))
+    known = all(is_const_int(dims[a]) for a in axes) and all(isinstance(p, int) for p in call.attrs["begin"])
+    inside = known or call.attrs.get("assume_inbound") or set(call.attrs) == set(OPS["strided_slice"].attrs)
+    return (_SLICE if inside else _several)(builder, call)
 
 
 # ---------------------------------------------------------------- attention
@@ -131,12 +139,13 @@ def _several(builder, call):
     return lowered(builder, builder.normalize(made)) if again else made
 
 
-for _way in (_layout_transform, _attention, lowered):
+_SLICE = LEGALIZE["strided_slice"]
+for _way in (_layout_transform, _attention, _strided_slice, lowered):
     _way.as_written = True  # takes calls without attributes that were not given
 
 LEGALIZE.update({
     "collapse_sum_to": _collapse_sum, "collapse_sum_like": _collapse_sum, "layout_transform": _layout_transform,
-    "dynamic_strided_slice": _dynamic_slice, "nn.attention": _attention,
+    "dynamic_strided_slice": _dynamic_slice, "strided_slice": _strided_slice, "nn.attention": _attention,
     "grad.nll_loss_backward": _nll_loss_backward,
     **{f"grad.{kind}_pool2d_backward": _pool_backward(kind) for kind in ("max", "avg")},
     "grad.take_backward": lambda builder, call: builder.call_te(topi.take_backward, *call.args, call.attrs.get("axis")),
