@@ -158,6 +158,25 @@ class BlockBuilder:
         self._bindings, self._in_dataflow = self._outer.pop()
         return block
 
+    @contextmanager
+    def block(self, dataflow=None):
+        """A block of its own inside the current one: a list that holds the block when it has ended. dataflow: whether
+        it is a dataflow block; as the current one is where nothing is said."""
+        (self._begin_dataflow_block if (self._in_dataflow if dataflow is None else dataflow)
+         else self._begin_binding_block)()
+        made = []
+        try:
+            yield made
+        finally:
+            made.append(self._end_block())
+
+    def begin_names(self, variables):
+        """Outside functions: what is emitted from here on has other names than these variables."""
+        self.current_func = None
+        self._names.clear()
+        for v in variables:
+            self._names.add(v.name)
+
     def begin_scope(self, params=None):
         """Begin a scope of variables: TVM's; here symbolic dimensions are known everywhere."""
 

@@ -265,7 +265,7 @@ def widened(operator, spec, key, value):
         if key == "out_layout":
             return value or ""
         return None if key == "out_dtype" and value in ("", "void") else value
-    if isinstance(value, int):
+    if isinstance(value, (int, PrimExpr)):
         return (value,) * count
     return value * 2 if key == "padding" and len(value) * 2 == count else value
 
@@ -381,18 +381,30 @@ def _arange(ops, args, attrs):
 
 
 def _tile(ops, args, attrs):
-    """Fewer repeats than dimensions are those of the last ones; more make dimensions."""
+    """Fewer repeats than dimensions are those of the last ones."""
     x, = args
-    repeats = (attrs["repeats"],) if isinstance(attrs["repeats"], int) else tuple(attrs["repeats"])
+    repeats = attrs["repeats"] if isinstance(attrs["repeats"], tuple) else (attrs["repeats"],)
+    _need_counts("tile", repeats)
     rank = len(shape_of(x))
-    if len(repeats) > rank:
-        x = ops("reshape", x, (1,) * (len(repeats) - rank) + tuple(shape_of(x)))
     return [x], {"repeats": (1,) * (rank - len(repeats)) + repeats}
+
+
+def _need_counts(name, repeats):
+    if not all(type(n) is int for n in repeats):
+        raise InferError(f"{name}: repeats must be integers, they are {', '.join(map(str, repeats))}")
+
+
+def _repeat(ops, args, attrs):
+    _need_counts("repeat", (attrs.get("repeats"),))
+    return args, {"axis": None, **attrs}
 
 
 def _one_hot(ops, args, attrs):
     """Integers make a tensor of int64, as TVM's PrimValues do, where no dtype is given."""
-    attrs.setdefault("dtype", "int64" if type(attrs.get("on_value")) is int else "float32")
+    on, off = attrs.get("on_value", 1.0), attrs.get("off_value", 0.0)
+    if isinstance(on, float) != isinstance(off, float):
+        raise InferError(f"one_hot: on_value {on} and off_value {off} must be of one dtype")
+    attrs.setdefault("dtype", "int64" if type(on) is int else "float32")
     return args, attrs
 
 
@@ -411,6 +423,25 @@ def _norm(ops, args, attrs):
     return [x, gamma, beta, *rest], attrs
 
 
+def _adaptive(ops, args, attrs):
+    """No output_size is the image's."""
+    if attrs.get("output_size") is None:
+        attrs["output_size"] = tuple(plain(as_expr(d)) for d in shape_of(args[0])[2:4])
+        if not all(isinstance(n, int) for n in attrs["output_size"]):
+            raise InferError("nn.adaptive_max_pool2d: an image of symbolic size needs an output_size")
+    return args, attrs
+
+
+def _take(ops, args, attrs):
+    """An index that is a number is a tensor without dimensions."""
+    index = args[1].value if isinstance(args[1], PrimValue) else None
+    if isinstance(index, IntImm):
+        args = [args[0], ops("full", (), index.value, "int64")]
+    elif index is not None:
+        args = [args[0], ops("reshape", ops("shape_to_tensor", (index,)), ())]
+    return _flat(ops, args, attrs)
+
+
 def _resize(ops, args, attrs):
     """A size of numbers is an attribute, in whatever form it is given. The default of cubic_alpha is TVM's, not ONNX's,
     which the operator's row has."""
@@ -427,5 +458,6 @@ _ADAPT = {"image.resize2d": _resize, **dict.fromkeys(("nn.batch_norm", "nn.layer
           "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,
           "strided_slice": _slice, "concat": _concat, "tile": _tile,
           "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
-          **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
+          "take": _take, "nn.adaptive_max_pool2d": _adaptive,
+          "repeat": _repeat, **dict.fromkeys(("cumsum", "cumprod"), _flat)}
 __all__ = ["Namespace", "dtype_of", "plain", "shape_of", "widened"]

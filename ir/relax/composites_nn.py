@@ -27,10 +27,11 @@ def cross_entropy_with_logits(ops, predictions, labels):
     if len(a) != len(b):
         raise InferError(f"nn.cross_entropy_with_logits: predictions have {len(a)} dimensions, labels {len(b)}")
     ops.same_shape("nn.cross_entropy_with_logits", predictions, labels)
-    total = ops("negative", ops("sum", ops("multiply", predictions, labels)))
-    if len(a) < 2 or not isinstance(plain(a[0]), int):
-        return total
-    return ops("divide", total, float(plain(a[0])))
+    products = ops("multiply", predictions, labels)
+    if len(a) > 1 and not isinstance(plain(a[0]), int):  # the mean over a batch of symbolic extent
+        return ops("negative", ops("mean", ops("sum", products, tuple(range(1, len(a))))))
+    total = ops("negative", ops("sum", products))
+    return total if len(a) < 2 else ops("divide", total, float(plain(a[0])))
 
 
 @operands("predictions targets weights")
@@ -208,6 +209,8 @@ def adaptive_avg_pool(rank):
     def made(ops, data, output_size=None, layout=native, out_layout=None):
         out_layout, shape = out_layout or layout, shape_of(data)
         if re.search(r"\d", layout):
+            if output_size is None or out_layout != layout:
+                raise InferError(f"nn.adaptive_avg_pool{rank}d: blocks of {layout!r} need an output_size, and stay blocks")
             return ops.core(f"nn.adaptive_avg_pool{rank}d", data, output_size, layout)
         order = _order(layout, native, "data")
         if len(shape) != rank + 2:
@@ -238,7 +241,8 @@ def adaptive_avg_pool(rank):
 def attention(ops, query, key, value, bias=None, scale=None, causal_mask=None, window_size=None, **own):
     """softmax(q k^T * scale + bias) v; q is [batch, queries, heads, width], k and v have keys for queries.
 
-    causal_mask: None, "TopLeft" or "BottomRight". Other attributes (heads ...) are the table's operator."""
+    causal_mask: None, "TopLeft" or "BottomRight"; window_size: of how many keys, the last that it shows a query.
+    Other attributes (heads ...) are the table's operator."""
     if own:
         rest = {k: v for k, v in (("scale", scale), ("window_size", window_size)) if v is not None}
         return ops.core("nn.attention", *(v for v in (query, key, value, bias) if v is not None), **rest, **own)
@@ -250,7 +254,11 @@ def attention(ops, query, key, value, bias=None, scale=None, causal_mask=None, w
         ops.same_dims(f"nn.attention: {what}", a, b)
     if bias is not None and len(shape_of(bias)) != 4:
         raise InferError("nn.attention: bias must have 4 dimensions: batch, heads, queries, keys")
-    scale = 1 / math.sqrt(plain(q[3])) if scale is None else plain(scale)
+    if causal_mask not in (None, "TopLeft", "BottomRight"):
+        raise InferError(f"nn.attention: causal_mask {causal_mask!r} is none of None, TopLeft, BottomRight")
+    if window_size is not None and causal_mask is None:
+        raise InferError("nn.attention: window_size needs a causal_mask, which says where windows end")
+    scale = 1 / math.sqrt(ops.size(q[3])) if scale is None else plain(scale)
     rows, columns = (ops("permute_dims", x, (0, 2, 1, 3)) for x in (query, key))
     scores = ops("multiply", ops("matmul", rows, ops("permute_dims", columns, (0, 1, 3, 2))), float(scale))
     if bias is not None:
@@ -258,7 +266,10 @@ def attention(ops, query, key, value, bias=None, scale=None, causal_mask=None, w
     if causal_mask is not None:
         shift = 0 if causal_mask == "TopLeft" else plain(k[1]) - plain(q[1])
         mask = ops("tril", ops("full", (q[1], k[1]), 1.0, "float32"), shift)
-        scores = ops("where", ops("greater", mask, 0.5), scores, ops("full_like", scores, -1e30))
+        if window_size is not None:
+            mask = ops("triu", mask, shift + 1 - plain(window_size))
+        lowest = ops.range_of(dtype_of(scores))[0]
+        scores = ops("where", ops("greater", mask, 0.5), scores, ops("full_like", scores, lowest))
     weights = ops("nn.softmax", scores, axis=-1)
     result = ops("matmul", weights, ops("permute_dims", value, (0, 2, 1, 3)))
     return ops("permute_dims", result, (0, 2, 1, 3))

@@ -5,11 +5,14 @@ import math
 
 import numpy as np
 
-from ..expr import Var, as_expr
+from .. import tir
+from ..expr import Var, as_expr, is_const_int
 from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import dtype_of, plain, shape_of
 from .composites import axis_in, operands
+from .expr import ShapeExpr
+from .ops.common import simplify
 
 
 def _static(name, dims):
@@ -49,9 +52,65 @@ def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
 topk.over = True
 
 
+# ---------------------------------------------------------------- slices of axes that are symbolic
+
+_FAR = (1 << 31) - 1  # an end from here on is the axis'
+
+
+def strided_slice(ops, x, axes, begin, end, strides=None, assume_inbound=False):
+    """x[begin:end:strides] along axes. Positions on a symbolic axis are held inside it, whose extent a run tells, unless
+    they are assumed to lie there."""
+    axes, begin, end = (v if isinstance(v, tuple) else (v,) for v in map(plain, (axes, begin, end)))
+    strides = (1,) * len(begin) if strides is None else plain(strides)
+    strides = strides * len(begin) if isinstance(strides, tuple) and len(strides) == 1 else strides
+    dims = shape_of(x)
+    fit = len(axes) == len(begin) == len(end) == len(strides) and all(
+        isinstance(s, int) and s and isinstance(a, int) and -len(dims) <= a < len(dims) for s, a in zip(strides, axes))
+    parts = list(zip(axes, begin, end, strides))
+    if not fit or plain(assume_inbound) or not any(_needs_hold(plain(as_expr(dims[a])), b, e) for a, b, e, _ in parts):
+        return ops.core("strided_slice", x, axes, begin, end, strides)
+    found = [held_part(as_expr(dims[a]), b, e, s) for a, b, e, s in parts]
+    return ops("slice_at", x, ShapeExpr(tuple(b for b, _ in found)), ShapeExpr(tuple(n for _, n in found)),
+               tuple(a % len(dims) for a in axes), strides)
+
+
+def _needs_hold(extent, begin, end):
+    """Whether the elements of a slice depend on a symbolic extent by more than where it ends."""
+    numbers = all(p is None or isinstance(p, int) for p in (begin, end))
+    if isinstance(extent, int) and numbers:
+        return False
+    return not numbers or any(p is not None and p < 0 for p in (begin, end)) or end is not None and end < _FAR
+
+
+def held_part(extent, begin, end, step):
+    """(the first place, how many) of the slice of one axis."""
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+
+    def held(p, default, most=high):
+        if p is None or isinstance(p, int) and p >= _FAR:
+            return default
+        if isinstance(p, int) and p < 0:
+            return simplify(tir.max(extent + p, low))
+        if isinstance(p, int):
+            return as_expr(p, "int64") if p == 0 and step > 0 else tir.min(as_expr(p, "int64"), high)
+        p = tir.max(tir.if_then_else(p.astype("int64") < 0, p.astype("int64") + extent, p.astype("int64")), low)
+        return p if most is None else tir.min(p, most)
+    first = held(begin, as_expr(0, "int64") if step > 0 else high, None if step > 0 else high)  # beyond are no elements
+    last = as_expr(-1, "int64") if step < 0 and (end is None or isinstance(end, int) and end == -1) else held(end, high)
+    a, b, size = (first, last, step) if step > 0 else (last, first, -step)
+    count = b - a if size == 1 else tir.floordiv(b + (size - 1) - a, size)
+    if is_const_int(first, 0) and step > 0:
+        return first, simplify(count)
+    ordered = isinstance(begin, int) and isinstance(end, int) and 0 <= begin <= end and step > 0
+    return first, count if ordered else tir.max(count, 0)
+
+
+strided_slice.over = True
+
+
 # ---------------------------------------------------------------- sums
 
-def _summed_axes(name, shape, target):
+def summed_axes(name, shape, target):
     """The axes of `shape` that a sum to `target` adds up; those that lead, and those that target has as 1."""
     more = len(shape) - len(target)
     if more < 0:
@@ -61,7 +120,7 @@ def _summed_axes(name, shape, target):
         a, b = plain(as_expr(a)), plain(as_expr(b))
         if b == 1 and isinstance(b, int) and not (isinstance(a, int) and a == 1):
             kept.append(k + more)
-        elif isinstance(a, int) and isinstance(b, int) and a != b:
+        elif not is_const_int(simplify(as_expr(a) - as_expr(b)), 0):
             raise InferError(f"{name}: dimension {a} does not sum to {b}")
     return tuple(range(more)), tuple(kept)
 
@@ -70,7 +129,7 @@ def _summed_axes(name, shape, target):
 def collapse_sum_to(ops, x, shape):
     """The sum of what broadcasting to x's shape would have copied."""
     target = tuple(getattr(shape, "values", shape))
-    lead, kept = _summed_axes("collapse_sum_to", shape_of(x), target)
+    lead, kept = summed_axes("collapse_sum_to", shape_of(x), target)
     x = ops("sum", x, list(lead)) if lead else x
     x = ops("sum", x, [k - len(lead) for k in kept], True) if kept else x
     return ops.declared(x, target)
@@ -85,6 +144,24 @@ def collapse_sum_like(ops, x, like):
 def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
     """numpy's einsum, without an ellipsis."""
     tensors = list(getattr(operands, "fields", operands if isinstance(operands, (list, tuple)) else [operands]))
+    terms, right, _ = einsum_terms(ops.same_dims, subscripts, tensors)
+    labels = [*right, *sorted(set("".join(terms)) - set(right))]
+    result = None
+    for term, t in zip(terms, tensors):
+        t, term = _diagonal(ops, t, term)
+        order = [term.index(c) for c in labels if c in term]
+        t = ops("permute_dims", t, tuple(order)) if order != list(range(len(order))) else t
+        missing = [k for k, c in enumerate(labels) if c not in term]
+        t = ops("expand_dims", t, missing) if missing else t
+        result = t if result is None else ops("multiply", result, t)
+    inner = list(range(len(right), len(labels)))
+    return ops("sum", result, inner) if inner else result
+
+
+def einsum_terms(same_dims, subscripts, tensors):
+    """(the letters of each operand's axes, of the result's, {letter: extent}); what broadcasts has the extent that is
+    not 1. Letters of an ellipsis are capitals that subscripts leave over. same_dims(what, a, b) raises where dimensions
+    differ."""
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
@@ -100,18 +177,9 @@ def einsum(ops, operands, subscripts):  # noqa: F811 (TVM's name)
         for c, d in zip(term, shape_of(t)):
             known = extents.setdefault(c, d)
             if plain(as_expr(known)) != 1 and plain(as_expr(d)) != 1:
-                ops.same_dims(f"einsum: axis {c}", (known,), (d,))
-    labels = [*right, *sorted(set("".join(terms)) - set(right))]
-    result = None
-    for term, t in zip(terms, tensors):
-        t, term = _diagonal(ops, t, term)
-        order = [term.index(c) for c in labels if c in term]
-        t = ops("permute_dims", t, tuple(order)) if order != list(range(len(order))) else t
-        missing = [k for k, c in enumerate(labels) if c not in term]
-        t = ops("expand_dims", t, missing) if missing else t
-        result = t if result is None else ops("multiply", result, t)
-    inner = list(range(len(right), len(labels)))
-    return ops("sum", result, inner) if inner else result
+                same_dims(f"einsum: axis {c}", (known,), (d,))
+            extents[c] = d if plain(as_expr(known)) == 1 and isinstance(plain(as_expr(known)), int) else known
+    return terms, right, extents
 
 
 def _without_ellipsis(terms, tensors):
@@ -262,10 +330,10 @@ def _moves(index_map, shape, target):
 
 layout_transform.over = True
 TENSORS = {
-    "layout_transform": layout_transform,
+    "layout_transform": layout_transform, "strided_slice": strided_slice,
     "sort": sort, "argsort": argsort, "topk": topk, "collapse_sum_to": collapse_sum_to,
     "collapse_sum_like": collapse_sum_like, "einsum": einsum, "eye": eye, "eye_like": eye_like,
     "hamming_window": hamming_window, "wrap_param": wrap_param, "quantize": quantize, "dequantize": dequantize,
     "masked_fill": masked_fill, "multinomial_from_uniform": multinomial_from_uniform,
 }
-__all__ = ["TENSORS"]
+__all__ = ["TENSORS", "einsum_terms", "held_part", "summed_axes"]

@@ -13,6 +13,7 @@ from ..upper import upper
 from .control import evaluate_control, fields_of, is_control
 from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
                    ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
+from .infos import is_row_call
 from .inplace import IN_PLACE, outputs_of
 
 
@@ -108,8 +109,8 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         values, dims = dict(values), dict(dims)  # what a branch defines stays inside it
         _run(branch, values, dims, mod, {})
         return evaluate_expr(branch.body, values, dims, mod)
-    if expr.op in upper("classic_names")() and not is_control(expr) and (
-            expr.op not in op_table.OPS or set(expr.attrs) != set(op_table.get(expr.op).attrs)):
+    if expr.op in upper("classic_names")() and not is_control(expr) and not is_row_call(
+            expr, op_table.OPS.get(expr.op)):
         return evaluate_expr(upper("in_operators")(expr), values, dims, mod, name)
     args = [evaluate_expr(a, values, dims, mod) for a in expr.args]
     if is_control(expr):

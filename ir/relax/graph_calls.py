@@ -12,15 +12,19 @@ from ..op import InferError
 from ..dtype import DataType
 from ..tir.index_map import IndexMap
 from .classic import Function, Namespace, dtype_of, plain, shape_of, widened
-from .expr import RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
+from .expr import PrimValue, RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
 from .infos import same_info
 from .rules import RULES, WINDOWS
 from .runtime_calls import AS_VALUES
-from .ops.common import InferTypeError, same_dim, same_shape, shape_text, size_of
+from .ops.common import InferTypeError, same_dim, shape_text, size_of
 from .partial import infer_partial, is_partial, leaves
 from .block_builder import as_argument
 
 _PER_AXIS = ("strides", "padding", "dilation", "output_padding", "pool_size", "output_size")
+
+
+# One call, whatever the arguments are; attributes that no row has mark it.
+AS_CALLED = {"take": {"mode": "fast"}, "strided_slice": {"assume_inbound": False}}
 
 
 class Ops:
@@ -76,7 +80,7 @@ class Ops:
     @staticmethod
     def declared(x, dims):
         """x, whose shape is known to be `dims`."""
-        if not isinstance(x, RelaxCall) or same_shape(shape_of(x), dims):
+        if not isinstance(x, RelaxCall):
             return x
         return x.replace(struct_info=TensorStructInfo(dims, dtype_of(x)))
 
@@ -137,7 +141,7 @@ class GraphNamespace(Namespace):
         if not any(map(is_partial, values)):
             try:
                 made = self.made(name, *args, **kwargs)
-                if self._leaves_out(name, args, kwargs):
+                if self._as_called(name, made, args, kwargs):
                     return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
                 whole = isinstance(made, RelaxCall) and (
                     name not in self.composites or made.op == name and _plain_call(made))
@@ -159,10 +163,15 @@ class GraphNamespace(Namespace):
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
 
-    def _leaves_out(self, name, args, kwargs):
-        """Whether a normalization has no scale or no center, which stay attributes until it is of operators."""
-        return name in self.signatures and any(v is False and k in ("scale", "center")
-                                               for k, v in self.bound(name, args, kwargs)[1].items())
+    def _as_called(self, name, made, args, kwargs):
+        """Whether a call stays as it is written until it is of operators: one of a row that needs another before it, or
+        a normalization without scale or center."""
+        if name not in self.signatures:
+            return False
+        if name in AS_CALLED and isinstance(made, RelaxCall):
+            given = {id(v) for v in leaves((args, kwargs))}
+            return any(isinstance(a, RelaxCall) and id(a) not in given for a in made.args[1:])
+        return any(v is False and k in ("scale", "center") for k, v in self.bound(name, args, kwargs)[1].items())
 
     def _spelled(self, name, made, args, kwargs):
         """A call of a window over symbolic dimensions, with these as TVM writes them; they are equal."""
@@ -191,6 +200,8 @@ class GraphNamespace(Namespace):
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]
+        if name in AS_CALLED and (name == "strided_slice" or any(isinstance(o, PrimValue) for o in operands)):
+            attrs = {**AS_CALLED[name], **attrs}
         if name in self.signatures:
             operator = self.signatures[name].partition(":")[0]
             if op_table.get(operator).arity[1] is None and isinstance(operands[0], (list, tuple)):

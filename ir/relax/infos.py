@@ -3,8 +3,17 @@ from __future__ import annotations
 
 from ..expr import Var, substitute
 from ..node import structural_equal
-from .expr import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from .expr import (DataflowVar, FuncStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, TensorStructInfo,
+                   TupleStructInfo)
 from .ops.common import same_shape
+
+
+def is_row_call(call, spec):
+    """Whether a call is one of its operator's row: with all its attributes, of tensors, shapes and numbers; else it is
+    in classic form (graph_calls.py), as one of a shape or number that is a variable."""
+    return spec is not None and set(call.attrs) == set(spec.attrs) and not any(
+        isinstance(a, (RelaxVar, DataflowVar)) and isinstance(a.struct_info, (ShapeStructInfo, PrimStructInfo))
+        for a in call.args)
 
 
 def same_info(a, b):

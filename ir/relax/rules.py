@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import re
 
-from ..expr import Add, IntImm
+from ..expr import Add, IntImm, PrimExpr, Sub, is_const_int
 from ..node import Mutator
 from ..op import InferError
 from ..tir.index_map import IndexMap
 from .classic import plain
 from .composites_nn import each, pads
-from .expr import RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .ops.common import (InferTypeError, as_dim, broadcast_shapes, dim_text, fail, normalize_axes, normalize_axis,
-                         same_dim, shape_text, simplify)
+from .composites_tensor import einsum_terms, held_part, summed_axes
+from .expr import PrimStructInfo, RelaxExpr, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from .ops.common import (InferTypeError, as_dim, dim_text, fail, normalize_axes, normalize_axis,
+                         product, same_dim, shape_text, simplify)
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -48,8 +49,9 @@ def axes_of(layout):
 def _whole(info, layout):
     """{letter: dimension} of a tensor, blocks joined."""
     found = {}
-    for (letter, _), d in zip(axes_of(layout), info.dims):
+    for (letter, size), d in zip(axes_of(layout), info.dims):
         key = letter.upper()
+        d = as_dim(size) if size else d
         found[key] = found[key] * d if key in found else d
     return {k: simplify(d) for k, d in found.items()}
 
@@ -70,21 +72,33 @@ def _check_rank(name, info, layout, what):
 
 def _quotient(value, divisor):
     """floor(value / divisor) + 1, as TVM writes it."""
-    value = _spelled(simplify(as_dim(value)))
-    if isinstance(value, IntImm) or divisor == 1:
-        return _spelled(simplify(value // divisor + 1))
+    value = spelled(simplify(as_dim(value)))
+    whole = isinstance(value, (Add, Sub)) and isinstance(value.b, IntImm) and value.b.value % divisor == 0
+    if isinstance(value, IntImm) or divisor == 1 or whole:
+        return spelled(simplify(value // divisor + 1))
     return value // divisor + 1
 
 
+def _windows(extent, kernel, stride, dilation):
+    """How many windows there are; a symbolic kernel stands behind the quotient where its steps are strides."""
+    if isinstance(simplify(kernel), IntImm) or stride == 1 or dilation % stride:
+        return _quotient(extent - (kernel - 1) * dilation - 1, stride)
+    return _quotient(extent + dilation - 1, stride) - simplify(kernel * (dilation // stride))
+
+
 class _Differences(Mutator):
-    """a + -2 as a - 2."""
+    """a + -2 as a - 2, a - b + 2 as a + 2 - b."""
 
     def visit_Add(self, e):
         e = self.generic_visit(e)
-        return e.a - -e.b.value if isinstance(e, Add) and isinstance(e.b, IntImm) and e.b.value < 0 else e
+        if not isinstance(e, Add) or not isinstance(e.b, IntImm):
+            return e
+        if e.b.value < 0:
+            return e.a - -e.b.value
+        return Sub(Add(e.a.a, e.b), e.a.b) if isinstance(e.a, Sub) else e
 
 
-_spelled = _Differences().visit
+spelled = _Differences().visit
 
 
 def _check_layout(name, layout, letters):
@@ -123,8 +137,8 @@ def conv(rank, transposed=False):
             reach = (kernel[letter] - 1) * dilation[k]
             edges = padding[k] + padding[k + rank]
             whole[letter] = (
-                _spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
-                _quotient(data[letter] + edges - reach - 1, strides[k]))
+                spelled(simplify((data[letter] - 1) * strides[k] - edges + reach + more[k] + 1)) if transposed else
+                _windows(data[letter] + edges, kernel[letter], strides[k], dilation[k]))
         return _result(x, _laid_out(whole, out_layout), None, dtype)
     return rule
 
@@ -253,7 +267,7 @@ def strided_slice(operands, attrs):
     if not len(axes) == len(begin) == len(end) == len(strides):
         fail("strided_slice", "axes, begin, end and strides must have one length")
     if not axes:
-        return x.replace(vdevice=None)
+        return x.replace(vdevice=None) if x.dims is None else _result(x, x.dims)
     if x.ndim >= 0:
         axes = [normalize_axis("strided_slice", a, x.ndim) for a in axes]
         if len(set(axes)) < len(axes):
@@ -266,6 +280,10 @@ def strided_slice(operands, attrs):
             dims[axis] = as_dim(len(range(*slice(first, last, step).indices(dims[axis].value))))
         elif attrs.get("assume_inbound") and isinstance(step, int) and step > 0:
             dims[axis] = simplify((last - first + (step - 1)) // step) if step > 1 else simplify(as_dim(last - first))
+        elif attrs.get("assume_inbound") and isinstance(step, PrimExpr):  # above 0, TVM assumes
+            dims[axis] = simplify(as_dim(last) - first + step - 1) // step
+        elif isinstance(step, int) and step and not attrs.get("assume_inbound"):
+            dims[axis] = held_part(dims[axis], first, last, step)[1]
         else:
             return _result(x, None)
     return _result(x, dims)
@@ -324,13 +342,7 @@ def _collapse(name, x, target):
     mine = x.dims
     theirs = target.values if isinstance(target, (ShapeExpr, ShapeStructInfo)) else target
     if mine is not None and theirs is not None:
-        try:
-            wide = broadcast_shapes(name, mine, theirs)
-        except InferError:
-            wide = mine if not all(isinstance(d, IntImm) for d in (*mine, *theirs)) else None
-        if wide is None or len(wide) != len(mine) or any(
-                isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(wide, mine)):
-            fail(name, f"{shape_text(mine)} is not what {shape_text(theirs)} broadcasts to")
+        summed_axes(name, mine, theirs)
 
 
 def collapse_sum_like(operands, attrs):
@@ -350,6 +362,42 @@ def collapse_sum_to(operands, attrs):
     return TensorStructInfo(shape, x.dtype)
 
 
+def einsum(operands, attrs):
+    given = operands[0]
+    tensors = list(getattr(given, "fields", given if isinstance(given, (list, tuple)) else [given]))
+    infos = [info_of("einsum", t) for t in tensors]
+    if len({i.dtype for i in infos} - {"void"}) > 1:
+        fail("einsum", f"operands differ in dtype: {', '.join(map(str, infos))}", InferTypeError)
+    if any(_dims(i) is None for i in infos):
+        return _result(infos[0], None, -1)
+
+    def same(what, a, b):
+        if any(map(_differ, a, b)):
+            fail("einsum", f"{what}: {shape_text(a)} and {shape_text(b)} differ")
+    _, right, extents = einsum_terms(same, attrs["subscripts"], tensors)
+    return _result(infos[0], [extents[c] for c in right])
+
+
+def take(operands, attrs):
+    """An index that is a number leaves its axis out."""
+    x, index, axis = info_of("take", operands[0]), operands[1].struct_info, attrs.get("axis")
+    if isinstance(index, PrimStructInfo):
+        if not index.dtype.is_int:
+            fail("take", f"the index must be an integer, it is {index}", InferTypeError)
+        index = TensorStructInfo((), index.dtype)
+    elif not isinstance(index, TensorStructInfo):
+        fail("take", f"takes indices that are a tensor or a number, got {index}", InferTypeError)
+    _need_integers("take", index)
+    if axis is None:
+        return _result(x, _dims(index) if x.ndim == 1 and _dims(x) is not None else None, index.ndim)
+    axis = normalize_axis("take", axis, x.ndim) if x.ndim >= 0 else axis
+    dims, own = _dims(x), _dims(index)
+    if dims is not None and is_const_int(dims[axis], 0) and not any(is_const_int(d, 0) for d in own or (0,)):
+        fail("take", f"axis {axis} of {shape_text(x)} has no elements that an index could mean")
+    rank = x.ndim - 1 + index.ndim if x.ndim >= 0 and index.ndim >= 0 else -1
+    return _result(x, None if dims is None or own is None else (*dims[:axis], *own, *dims[axis + 1:]), rank)
+
+
 def gather_elements(operands, attrs):
     x, indices = (info_of("gather_elements", v) for v in operands)
     if x.ndim >= 0:
@@ -357,8 +405,7 @@ def gather_elements(operands, attrs):
     if x.ndim >= 0 and indices.ndim >= 0 and x.ndim != indices.ndim:
         fail("gather_elements", f"data has {x.ndim} dimensions, indices {indices.ndim}")
     _need_integers("gather_elements", indices)
-    dims = _dims(indices)
-    return _result(x, dims, indices.ndim)
+    return _result(x, None if x.ndim < 0 else _dims(indices), x.ndim)
 
 
 def gather_nd(operands, attrs):
@@ -421,9 +468,12 @@ def shape_of(operands, attrs):
 
 def flatten(operands, attrs):
     x = info_of("flatten", operands[0])
+    dims = _dims(x)
     if x.ndim == 1:
         return x.replace(vdevice=None)
-    return TensorStructInfo((1,), x.dtype) if x.ndim == 0 else TensorStructInfo(None, x.dtype, 1)
+    if dims is None and x.ndim:
+        return TensorStructInfo(None, x.dtype, 1)
+    return TensorStructInfo((simplify(as_dim(product(reversed(dims)))) if dims else 1,), x.dtype)
 
 
 def ewise_fma(operands, attrs):
@@ -454,7 +504,9 @@ def layout_transform(operands, attrs):
     takes = len(index_map.initial_indices)
     if x.ndim not in (-1, takes):
         fail("layout_transform", f"the index map takes {takes} indices, the tensor has {x.ndim} dimensions")
-    dims = _dims(x)
+    pad, dims = plain(attrs.get("pad_value")), x.dims
+    if isinstance(pad, float) and x.dtype != "void" and not x.dtype.is_float:
+        fail("layout_transform", f"pad_value {pad} is no {x.dtype}")
     if dims is None:
         return _result(x, None, len(index_map.final_indices))
     return _result(x, index_map.map_shape(dims))
@@ -462,6 +514,8 @@ def layout_transform(operands, attrs):
 
 def repeat(operands, attrs):
     x, axis = info_of("repeat", operands[0]), attrs.get("axis")
+    if type(attrs["repeats"]) is not int:
+        fail("repeat", f"repeats must be an integer, it is {attrs['repeats']}", InferTypeError)
     dims = _dims(x)
     if axis is None:
         return TensorStructInfo(None, x.dtype, 1)
@@ -479,9 +533,10 @@ RULES = {
     **{f"nn.adaptive_avg_pool{n}d": adaptive(n) for n in (1, 2, 3)},
     "image.resize2d": resize2d, "split": split,
     "strided_slice": strided_slice, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
+    "take": take, "einsum": einsum,
     "collapse_sum_like": collapse_sum_like, "collapse_sum_to": collapse_sum_to, "gather_elements": gather_elements,
     "gather_nd": gather_nd, "scatter_elements": scatter("scatter_elements"), "scatter_nd": scatter("scatter_nd"),
     "one_hot": one_hot,
 }
 WINDOWS = tuple(name for name in RULES if name.startswith("nn."))
-__all__ = ["RULES", "WINDOWS"]
+__all__ = ["RULES", "WINDOWS", "spelled"]

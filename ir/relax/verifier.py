@@ -14,7 +14,7 @@ from .expr import (IMPURE, PACKED, Constant, DataflowBlock, DataflowVar, DataTyp
                    MatchCast, ObjectStructInfo, PrimStructInfo, PrimValue, RelaxCall, RelaxString, RelaxTuple, RelaxVar,
                    ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo)
 from .inplace import IN_PLACE, inplace_problem
-from .infos import call_dims, derived_info, new_dims, same_info
+from .infos import call_dims, derived_info, is_row_call, new_dims, same_info
 from .lattice import BaseCheckResult, base_check, common, is_base_of
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, shape_text
@@ -301,7 +301,7 @@ class _Verifier:
 
     def _operator(self, call):
         spec = op_table.OPS.get(call.op)
-        if call.op in upper("classic_names")() and (spec is None or set(call.attrs) != set(spec.attrs)):
+        if call.op in upper("classic_names")() and not is_row_call(call, spec):
             return self._classic(call)
         if spec is None:
             self.fail(f"unknown operator {call.op!r}")
@@ -412,6 +412,9 @@ class _Verifier:
             self.fail(f"{name} takes {len(buffers)} tensors (results included) and {len(scalars)} dimensions, got "
                       f"{len(infos)} and {len(dims)}")
         known = {p: d.astype(p.dtype) for p, d in zip(scalars, dims)}
+        for info, buffer in zip(infos, buffers):  # a result may tell the dimensions that an operand's are made of
+            if isinstance(getattr(info, "shape", None), tuple):
+                _tell(info.shape, buffer.shape, known)
         for info, buffer in zip(infos, buffers):
             if not isinstance(info, TensorStructInfo) or info.dtype != buffer.dtype:
                 self.fail(f"buffer {buffer.name} of {name} is {buffer.dtype}, the tensor is {info}")
@@ -423,13 +426,18 @@ class _Verifier:
                           f"{shape_text(info)}")
 
 
+def _tell(shape, buffer_shape, known):
+    """Adds a buffer's own dimensions, which a tensor's shape tells, to `known`."""
+    for dim, own in zip(shape, buffer_shape) if len(shape) == len(buffer_shape) else ():
+        if isinstance(own, Var):
+            known.setdefault(own, dim.astype(own.dtype))
+
+
 def _fits(shape, buffer_shape, known):
     """Whether a tensor's shape is a buffer's under `known`, {Var: dimension}, which gains the buffer's own dimensions.
     A flat buffer must have as many elements."""
+    _tell(shape, buffer_shape, known)
     if len(shape) == len(buffer_shape):
-        for dim, own in zip(shape, buffer_shape):
-            if isinstance(own, Var):
-                known.setdefault(own, dim.astype(own.dtype))
         return all(same_dim(a.astype(b.dtype), substitute(b, known)) for a, b in zip(shape, buffer_shape))
     return len(buffer_shape) == 1 and same_dim(product(shape), substitute(buffer_shape[0], known))
 

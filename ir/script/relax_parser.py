@@ -190,6 +190,8 @@ class RelaxParser(CallParser):
             if value.most is not None:  # a variable of this parser's, which a signature may have named before
                 object.__setattr__(var, "most", value.most)
             self.define(name, var)
+        elif isinstance(value, Var) and value.name == name:  # n = T.Var("n", "int64"), which a signature may have named
+            self.define(name, self._dim(name, value.dtype))
         elif isinstance(value, S.Meta):
             self.define(name, value.value)
         elif isinstance(value, CastSpec):

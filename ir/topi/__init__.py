@@ -14,8 +14,8 @@ from ..relax import op as _op
 from ..relax.classic import Group as _Group, Namespace as _Namespace
 from ..relax.composites import SHARED as _SHARED, layout_transform as _layout_transform
 from ..upper import provides as _provides
-from . import (convolutions as _convolutions, elements as _elements, images as _images, network as _network,
-               reductions as _reductions, shapes as _shapes, tensors as _tensors, windows as _windows)
+from . import (convolutions as _convolutions, elements as _elements, gradients as _gradients, images as _images,
+               network as _network, reductions as _reductions, shapes as _shapes, tensors as _tensors, windows as _windows)
 from . import utils  # noqa: F401
 from .apply import apply as _apply
 from .stages import named as _named
@@ -26,8 +26,8 @@ _SIGNATURES = {
     **{name: f"{name}: lhs rhs" for name, spec in _OPS.items() if spec.kind == "broadcast" and spec.arity == (2, 2)},
     "identity": "copy: x", "fast_exp": "exp: x", "fast_tanh": "tanh: x", "fast_erf": "erf: x",
     "broadcast_to": "broadcast_to: data shape", "transpose": "permute_dims: a axes",
-    "strided_slice": "strided_slice: a begin end strides axes", "tile": "tile: a reps=repeats",
-    "repeat": "repeat: a repeats axis", "one_hot": "one_hot: indices on_value off_value depth axis dtype",
+    "strided_slice": "strided_slice: a begin end strides axes",
+    "one_hot": "one_hot: indices on_value off_value depth axis dtype",
     **{name: f"{name}: data axis dtype exclusive" for name in ("cumsum", "cumprod")},
     "nn.fast_softmax": "nn.softmax: x axis",
     "nn.instance_norm": "nn.instance_norm: data gamma beta channel_axis axes epsilon",
@@ -48,7 +48,7 @@ def _elemwise_sum(ops, xs):
 _COMPOSITES = {
     **{name: f for name, f in _SHARED.items() if name not in ("flatten", "zeros", "ones")}, **_network.COMPOSITES,
     **_convolutions.COMPOSITES, **_images.COMPOSITES, **_tensors.COMPOSITES, **_elements.COMPOSITES,
-    **_reductions.COMPOSITES, **_shapes.COMPOSITES, **_windows.COMPOSITES,
+    **_reductions.COMPOSITES, **_shapes.COMPOSITES, **_windows.COMPOSITES, **_gradients.COMPOSITES,
     "elemwise_sum": _elemwise_sum,
     "layout_transform": _layout_transform,
     "gather": lambda ops, data, axis, indices: ops("gather_elements", data, indices, axis),

@@ -57,6 +57,10 @@ def fits(what, dims, wanted):
 TENSORS = (Tensor, View, Number)
 
 
+class LoopProgram(InferError):
+    """An operator that no tensor expression computes."""
+
+
 def apply(operator, args, attrs):
     """The te.Tensor of a call of the operator, or a list of several. Raises InferError.
 
@@ -72,7 +76,8 @@ def apply(operator, args, attrs):
     with wide_dims(any(map(_is_wide, args))):
         lowered = (spec.te or spec.lower)([_te_argument(a) for a in args], call.attrs, call.struct_info)
     if isinstance(lowered, PrimFunc):
-        raise InferError(f"{operator}: is a loop program, which is no tensor expression; call it in a graph (relax.op)")
+        raise LoopProgram(f"{operator}: is a loop program, which is no tensor expression; call it in a graph "
+                          "(relax.op)")
     return list(lowered) if isinstance(lowered, tuple) else lowered
 
 

@@ -7,6 +7,7 @@ from ..expr import as_expr, cast
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.ops.common import simplify
+from ..relax.rules import spelled
 from .apply import View, fits
 from .network import pads_of, spread
 from .windows import pad
@@ -48,7 +49,7 @@ def convolution(ops, data, kernel, strides, padding, dilation, groups, data_layo
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilation)]
     before, after = pads_of(padding, [simplify(r) for r in reach])
     padded = pad(ops, data, *(placed([0, 0, *p], data_order) for p in (before, after)), name="pad_temp")
-    outs = [simplify((n + b + a - r) // s + 1) for n, b, a, r, s in zip(sizes, before, after, reach, strides)]
+    outs = [spelled(simplify((n + b + a - r) // s + 1)) for n, b, a, r, s in zip(sizes, before, after, reach, strides)]
     rc = te.reduce_axis((0, per_group), "rc")
     rs = [te.reduce_axis((0, k), f"r{name}") for name, k in zip("yxz", window)]
     axes = [axis for axis, _ in sorted(zip([rc, *rs], data_order[1:]), key=lambda pair: pair[1])]

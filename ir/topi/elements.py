@@ -4,7 +4,8 @@ from __future__ import annotations
 import math
 
 from .. import te, tir
-from ..expr import Select, as_expr, cast, const
+from ..expr import Select, as_expr, cast, const, is_const_int
+from ..relax.classic import plain
 from ..relax.ops.common import broadcast_index, simplify, wide_dims
 from ..relax.ops.elementwise import clip_bounds
 from ..upper import upper
@@ -24,7 +25,7 @@ def each(x, function, name="compute", axes="i"):
 def ratio(total, count):
     """A mean: TVM's div, of integers towards 0."""
     if total.dtype.is_float:
-        return total / count
+        return total if is_const_int(count, 1) else total / count
     some = simplify(tir.max(as_expr(count), 1))  # what is of nothing is 0
     return cast(tir.truncdiv(total, cast(some, total.dtype)), total.dtype)
 
@@ -50,7 +51,7 @@ def leaky_relu(ops, x, alpha):
 
 
 def clip(ops, x, a_min, a_max):
-    low, high = clip_bounds(x.dtype, a_min, a_max)
+    low, high = clip_bounds(x.dtype, plain(a_min), plain(a_max))
 
     def held(v):
         v = v if high is None else tir.min(v, const(high, v.dtype))

@@ -8,9 +8,11 @@ from ..expr import as_expr, cast, is_const_int
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.composites import along
+from ..relax.composites_nn import NN
 from ..relax.ops.common import simplify
 from ..te import Tensor
 from .apply import View, converted, transposed
+from .shared import TensorOps
 
 
 # ---------------------------------------------------------------- products
@@ -169,6 +171,11 @@ def lrn(ops, data, size, axis=1, alpha=0.0001, beta=0.75, bias=2):
     return ops("nn.lrn", data, size, alpha, beta, float(bias))
 
 
+def attention(ops, query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
+    """softmax(q k^T * scale + bias) v of heads; see relax.op.nn.attention."""
+    return NN["nn.attention"](TensorOps(ops), query, key, value, bias, scale, causal_mask, window_size)
+
+
 # ---------------------------------------------------------------- shapes
 
 def mirror_pad(ops, data, pad_before, pad_after=None, mode="SYMMETRIC", name="MirrorPadInput"):
@@ -220,6 +227,6 @@ COMPOSITES = {
     **{f"nn.{f.__name__}": f for f in (
         dense, batch_matmul, conv1d, conv1d_ncw, conv2d, conv2d_nchw, group_conv2d_nchw, depthwise_conv2d_nchw,
         conv3d_ncdhw, batch_norm, scale_shift_nchw, bias_add, lrn,
-        mirror_pad, flatten, upsampling)},
+        mirror_pad, flatten, upsampling, attention)},
     "nn.matmul": matmul,
 }

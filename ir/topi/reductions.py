@@ -84,23 +84,28 @@ def _reduction(name):
     return function
 
 
+def arg_reducer(name, better, select_last_index=False):
+    """The (place, value) of the first (or last) best of such pairs."""
+    def combine(a, b):
+        at = a[0] >= b[0] if select_last_index else a[0] < b[0]
+        keep = logical_or(better(a[1], b[1]), logical_and(a[1].equal(b[1]), at))
+        return Select(keep, a[0], b[0]), Select(better(a[1], b[1]), a[1], b[1])
+
+    def identity(index, value):
+        worst = value.min_value() if name == "argmax" else value.max_value()
+        behind = index.max_value() if value.is_int and not select_last_index else -1  # integers may be the worst
+        return const(behind, index), const(worst, value)
+    return te.comm_reducer(combine, identity, name)
+
+
 def _arg(name, better):
     """The place of the first (or last) best element along `axis`, of the flattened tensor where that is None."""
     def function(ops, data, axis=None, keepdims=False, select_last_index=False):
-        def combine(a, b):
-            at = a[0] >= b[0] if select_last_index else a[0] < b[0]
-            keep = logical_or(better(a[1], b[1]), logical_and(a[1].equal(b[1]), at))
-            return Select(keep, a[0], b[0]), Select(keep, a[1], b[1])
-
-        def identity(index, value):
-            worst = value.min_value() if name == "argmax" else value.max_value()
-            behind = index.max_value() if value.is_int and not select_last_index else -1  # integers may be the worst
-            return const(behind, index), const(worst, value)
-        reducer = te.comm_reducer(combine, identity, name)
+        reducer = arg_reducer(name, better, select_last_index)
         r = _Reduced(name, data, axis, keepdims)
 
         def best(*i):
-            at = flat_index([v.var for v in r.over], [data.shape[k] for k in r.axes])
+            at = simplify(flat_index([v.var for v in r.over], [data.shape[k] for k in r.axes]))
             return reducer((at, data[r.at(i)]), axis=r.over)
         found = compute(r.shape, best, f"{data.op.name}_red_temp", "ax")[0]
         return compute(r.shape, lambda *i: found[i], f"{data.op.name}_red", "ax")

@@ -90,6 +90,31 @@ def take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
     return compute(shape, lambda *i: a[(*i[:axis], place(i[axis:axis + len(at)]), *i[axis + len(at):])], "T_take", "ax")
 
 
+def repeat(ops, a, repeats, axis=None):
+    """Each element `repeats` times along `axis`, of the flattened tensor where that is None."""
+    a = a if axis is not None else reshaped(a, (simplify(flat_size(a.shape)),))
+    axis, count = axis_in("repeat", plain(axis) or 0, a.ndim), plain(repeats)
+    if not isinstance(count, int) or count < 0:
+        raise InferError(f"repeats must be a number from 0 on, it is {count}")
+    shape = (*a.shape[:axis], const(count, a.shape[axis].dtype) * a.shape[axis], *a.shape[axis + 1:])
+    return compute(shape, lambda *i: a[(*i[:axis], tir.floordiv(i[axis], max(count, 1)), *i[axis + 1:])], "T_repeat",
+                   "ax")
+
+
+def tile(ops, a, reps):
+    """The tensor as often along each axis as reps say, which count from the last; more of them make axes."""
+    given = plain(reps)
+    given = (given,) if isinstance(given, int) else tuple(given)
+    if not all(isinstance(n, int) and n >= 0 for n in given):
+        raise InferError(f"reps must be numbers from 0 on, they are {given}")
+    more = max(len(given) - a.ndim, 0)
+    given = (1,) * (a.ndim - len(given)) + given
+    shape = [const(n, "int64") if k < more else as_expr(a.shape[k - more]) * n for k, n in enumerate(given)]
+    if any(is_const_int(d, 0) for d in shape):
+        return compute(shape, lambda *i: const(0, a.dtype), "T_tile", "ax")
+    return compute(shape, lambda *i: a[tuple(tir.floormod(v, d) for v, d in zip(i[more:], a.shape))], "T_tile", "ax")
+
+
 def flat_size(shape):
     """The number of elements."""
     total = as_expr(1)
@@ -157,4 +182,4 @@ def arange(ops, start, stop=None, step=1, dtype="float32"):
 
 
 COMPOSITES = {f.__name__: f for f in (
-    arange, concatenate, expand_dims, eye, full, reshape, split, squeeze, take, trilu)}
+    arange, concatenate, expand_dims, eye, full, repeat, reshape, split, squeeze, take, tile, trilu)}

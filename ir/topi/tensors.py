@@ -12,56 +12,17 @@ from ..expr import IntImm, Select, as_expr, cast, const, is_const_int
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.composites import axis_in
-from ..relax.composites_tensor import TENSORS
+from ..relax.composites_tensor import TENSORS, einsum_terms, summed_axes
 from ..relax.ops.common import product, simplify
 from ..relax.ops.injective import held_index
 from .apply import fits
+from .elements import compute
+from .shared import TensorOps, number
 
 
 def _rank(what, x, rank):
     if x.ndim != rank:
         raise InferError(f"{what} must have {rank} dimensions, it has {x.ndim}")
-
-
-def _number(dim, what):
-    value = plain(simplify(as_expr(dim)))
-    if not isinstance(value, int):
-        raise InferError(f"{what} must be a number, it is {value}")
-    return value
-
-
-class TensorOps:
-    """What functions shared with relax.op call (composites_tensor.py): ops(name, ...), and what else they need."""
-
-    def __init__(self, ops):
-        self.ops = ops
-
-    def __call__(self, name, /, *args, **kwargs):
-        return TENSORS[name](self, *args, **kwargs) if name in TENSORS else self.ops(name, *args, **kwargs)
-
-    def core(self, name, /, *args, **kwargs):
-        return self.ops(name, *args, **kwargs)
-
-    @staticmethod
-    def tuple(*fields):
-        return list(fields)
-
-    @staticmethod
-    def items(value, count):
-        return list(value)[:count]
-
-    @staticmethod
-    def size(dim):
-        return _number(dim, "the extent of the axis")
-
-    @staticmethod
-    def same_dims(what, a, b):
-        if len(a) != len(b) or any(not is_const_int(simplify(as_expr(x) - as_expr(y)), 0) for x, y in zip(a, b)):
-            raise InferError(f"{what} differ: {list(a)} and {list(b)}")
-
-    @staticmethod
-    def declared(x, dims):
-        return x
 
 
 # ---------------------------------------------------------------- sorting and searching
@@ -170,7 +131,7 @@ def strided_set(ops, a, v, begin, end, strides=None):
 
 
 def _count(given):
-    return _number(given.shape[0], "the number of axes") if hasattr(given, "shape") else len(given)
+    return number(given.shape[0], "the number of axes") if hasattr(given, "shape") else len(given)
 
 
 def _held(position, dim, step):
@@ -200,6 +161,24 @@ def dynamic_strided_slice(ops, a, begin, end, strides, output_shape):
     return te.compute(tuple(output_shape), element, name="T_strided_slice_dynamic")
 
 
+def slice_lengths(ops, a, begin, end, strides):
+    """The dimensions of dynamic_strided_slice of all axes, int64; a stride of 0 counts as 1."""
+    for what, given in (("begin", begin), ("end", end), ("strides", strides)):
+        fits(what, given.shape, (a.ndim,))
+
+    def length(n):
+        extent = cast(as_expr(a.shape[0]), "int64")
+        for k, d in enumerate(a.shape[1:], 1):
+            extent = Select(n.equal(k), cast(as_expr(d), "int64"), extent)
+        step = cast(strides[n], "int64")
+        step = Select(step.equal(0), const(1, "int64"), step)
+        first, last = (_held(cast(v[n], "int64"), extent, step) for v in (begin, end))
+        down = step < 0
+        gap, size = Select(down, first - last, last - first), Select(down, -step, step)
+        return tir.max(tir.floordiv(gap + size - 1, size), 0)
+    return compute((a.ndim,), length, "T_shape_func_strided_slice_dynamic", "i")
+
+
 def sparse_to_dense(ops, sparse_indices, output_shape, sparse_values, default_value=0):
     """sparse_values at sparse_indices, of 0, 1 or 2 dimensions (values; values of n places), default_value elsewhere.
     Of values for one place the last counts."""
@@ -220,7 +199,7 @@ def sparse_to_dense(ops, sparse_indices, output_shape, sparse_values, default_va
 
     def element(*i):
         found = cast(as_expr(default), sparse_values.dtype)
-        for n in range(_number(count, "the number of sparse values")):
+        for n in range(number(count, "the number of sparse values")):
             hit = tir.all(*(cast(place(n, k), "int64").equal(cast(i[k], "int64")) for k in range(rank)))
             found = tir.if_then_else(hit, value(n), found)
         return found
@@ -229,7 +208,7 @@ def sparse_to_dense(ops, sparse_indices, output_shape, sparse_values, default_va
 
 def unravel_index(ops, indices, shape):
     """(axes, ...): the places of row-major offsets in a tensor of `shape`, itself a tensor."""
-    count = _number(shape.shape[0], "the number of axes")
+    count = number(shape.shape[0], "the number of axes")
 
     def place(axis, *i):
         rest, found = indices[i], None
@@ -380,7 +359,7 @@ def tensordot(ops, a, b, axes):
 def dft(ops, re_data, im_data, inverse):
     """[the real, the imaginary part] of the discrete Fourier transform along the last axis."""
     fits("im_data", im_data.shape, re_data.shape)
-    extent = max(_number(re_data.shape[-1], "the last dimension"), 1)  # of none there is nothing to sum
+    extent = max(number(re_data.shape[-1], "the last dimension"), 1)  # of none there is nothing to sum
     sign, scale = (1, 1 / extent) if inverse else (-1, 1)
 
     def part(own, other, factor, name):
@@ -418,16 +397,34 @@ def stft(ops, data, n_fft, hop_length, win_length, window, normalized, onesided,
 
 def collapse_sum(ops, data, target_shape):
     """The sum over what broadcasting to data's shape would have copied."""
-    return TENSORS["collapse_sum_to"](TensorOps(ops), data, tuple(target_shape))
+    target = tuple(target_shape)
+    lead, kept = summed_axes("collapse_sum", data.shape, target)
+    over = {k: te.reduce_axis((0, data.shape[k]), f"k{k}") for k in (*lead, *kept)}
+
+    def element(*i):
+        value = data[tuple(over[k].var if k in over else i[k - len(lead)] for k in range(data.ndim))]
+        return te.sum(value, axis=list(over.values())) if over else value
+    return compute(target, element, f"{data.op.name}_red" if data.op else "T_sum", "ax")
 
 
 def einsum(ops, subscripts, *operand):
-    return TENSORS["einsum"](TensorOps(ops), list(operand), subscripts)
+    """numpy's einsum: one sum of products. Diagonals, an ellipsis and axes of 1 that broadcast are taken, too."""
+    terms, right, extents = einsum_terms(TensorOps.same_dims, subscripts, operand)
+    over = {c: te.reduce_axis((0, extents[c]), c) for c in sorted(set("".join(terms)) - set(right))}
+
+    def element(*i):
+        at, value = {**dict(zip(right, i)), **{c: axis.var for c, axis in over.items()}}, None
+        for term, t in zip(terms, operand):
+            part = t[tuple(0 if is_const_int(d, 1) and not is_const_int(extents[c], 1) else at[c]
+                           for c, d in zip(term, map(as_expr, t.shape)))]
+            value = part if value is None else value * part
+        return te.sum(value, axis=list(over.values())) if over else value
+    return compute(tuple(extents[c] for c in right), element, "T_einsum", "ax")
 
 
 COMPOSITES = {f.__name__: f for f in (
     adv_index, argsort, collapse_sum, dft, dynamic_strided_slice, einsum, expand_like, gather_nd, matrix_set_diag,
     meshgrid, ndarray_size, reverse_sequence, scatter_elements, scatter_nd, searchsorted, sequence_mask, shape,
-    sliding_window, sort, sparse_to_dense, stft, strided_set, tensordot, topk, unravel_index)}
+    slice_lengths, sliding_window, sort, sparse_to_dense, stft, strided_set, tensordot, topk, unravel_index)}
 COMPOSITES["reinterpret"] = lambda ops, x, dtype: ops("bitcast", x, dtype)
 COMPOSITES["eye"] = lambda ops, n, m=None, k=0, dtype="float32": TENSORS["eye"](TensorOps(ops), n, m, k, dtype)

@@ -29,7 +29,7 @@ def padded(data, before, after, value, name="PadInput"):
     return compute(shape, element, name, "i")
 
 
-def _axes(layout, letters):
+def axes_named(layout, letters):
     """Where a layout, such as NCHW16c, has the axes of the letters, none of which is split."""
     found = [c for c in layout if c.isalpha()]
     if any(c not in found or c.lower() in found for c in letters):
@@ -43,12 +43,12 @@ def _pool(letters, layout_name):
     def pool(ops, data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout=layout_name,
              count_include_pad=True):
         """padding: the axes' beginnings, then their ends."""
-        return _Pool(data, kernel, stride, dilation, padding, ceil_mode, _axes(layout, letters)).made(
+        return Windows(data, kernel, stride, dilation, padding, ceil_mode, axes_named(layout, letters)).made(
             pool_type, count_include_pad)
     return pool
 
 
-class _Pool:
+class Windows:
     def __init__(self, data, kernel, stride, dilation, padding, ceil_mode, axes):
         count = len(axes)
         self.data, self.axes, self.ceil = data, axes, ceil_mode
@@ -70,26 +70,32 @@ class _Pool:
         if kind == "max":
             return self._reduced(greatest, lowest(self.data.dtype).value, "pool_max", rule)
         total = self._reduced(te.sum, 0, "pool_sum", {})
-        return compute(self.shape, lambda *i: ratio(total[i], self._count(i, count_include_pad)), "pool_avg", "ax",
+        return compute(self.shape, lambda *i: ratio(total[i], self.count(i, count_include_pad)), "pool_avg", "ax",
                        rule)
 
     def _reduced(self, reducer, outside, name, attrs):
-        x = self.data
-        if any(plain(p) != 0 for p in (*self.head, *self.tail)):
-            sides = [[0] * x.ndim, [0] * x.ndim]
-            for side, given in zip(sides, (self.head, self.tail)):
-                for a, p in zip(self.axes, given):
-                    side[a] = p
-            x = padded(x, *sides, outside, "pad_temp")
+        x = self.padded_by(outside)
+        return compute(self.shape, lambda *i: reducer(x[self.at(i)], axis=self.over), name, "ax", attrs)
 
-        def element(*i):
-            at = list(i)
-            for n, a in enumerate(self.axes):
-                at[a] = i[a] * self.stride[n] + self.over[n].var * self.dilation[n]
-            return reducer(x[tuple(at)], axis=self.over)
-        return compute(self.shape, element, name, "ax", attrs)
+    def padded_by(self, outside):
+        """The data with `outside` around it; with the least number of its dtype where that is None."""
+        x, outside = self.data, lowest(self.data.dtype).value if outside is None else outside
+        if all(plain(p) == 0 for p in (*self.head, *self.tail)):
+            return x
+        sides = [[0] * x.ndim, [0] * x.ndim]
+        for side, given in zip(sides, (self.head, self.tail)):
+            for a, p in zip(self.axes, given):
+                side[a] = p
+        return padded(x, *sides, outside, "pad_temp")
 
-    def _count(self, i, count_include_pad):
+    def at(self, i):
+        """The indices in the padded data of the windows' elements, of the window at `i`."""
+        found = list(i)
+        for n, a in enumerate(self.axes):
+            found[a] = i[a] * self.stride[n] + self.over[n].var * self.dilation[n]
+        return tuple(found)
+
+    def count(self, i, count_include_pad):
         """How many elements the window of an element of the result has, of padding, too, or only of data."""
         total = None
         for n, a in enumerate(self.axes):
@@ -110,7 +116,7 @@ class _Pool:
 def _adaptive(letters, layout_name):
     def pool(ops, data, output_size, pool_type, layout=layout_name):
         """output_size: of each axis, or of all; None keeps the axes' sizes."""
-        axes = _axes(layout, letters)
+        axes = axes_named(layout, letters)
         if pool_type not in ("max", "avg"):
             raise InferError(f"pool_type={pool_type!r} is neither 'max' nor 'avg'")
         sizes = [data.shape[a] for a in axes] if output_size is None else [

@@ -9,7 +9,7 @@ from ..op import OPS, InferError
 from ..relax.control import is_control
 from ..relax.expr import (DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, RelaxVar, SeqExpr,
                           TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding)
-from ..relax.infos import same_info
+from ..relax.infos import is_row_call, same_info
 from ..upper import upper
 
 VARS = (RelaxVar, DataflowVar)
@@ -20,7 +20,7 @@ def is_classic(call):
     if not isinstance(call, RelaxCall) or not isinstance(call.op, str) or is_control(call) or call.op not in upper(
             "classic_names")():
         return False
-    return call.op not in OPS or set(call.attrs) != set(OPS[call.op].attrs)
+    return not is_row_call(call, OPS.get(call.op))
 
 
 def in_operators(mod):

@@ -110,7 +110,7 @@ class _Lower:
         if name is not None:
             self.origins[name].extend(origin)
             return GlobalVar(name)
-        func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
+        func = with_strides(_single(call, args) if group is None else self._fused(group), strides)
         func = func.replace(params=(*func.params, *dims), attrs={
             **func.attrs, "num_outputs": len(_infos(call)), **({ATTRIBUTE: plan} if plan else {}),
             **({"may_be_empty": empty} if any(empty) else {})})
@@ -126,11 +126,6 @@ class _Lower:
     def _strides(self, binding, args):
         """The strides of each argument and result, () where they are row-major."""
         return [place.strides for place in (*map(self.memory.place, args), *self.memory.results(binding))]
-
-    def _single(self, call, args):
-        env = {id(a): _placeholder(a) for a in args}
-        result = _apply(call, env)
-        return result if isinstance(result, PrimFunc) else Lowering().function([*env.values(), *result], {})
 
     def _fused(self, group):
         """The function of a group of operators."""
@@ -150,6 +145,21 @@ class _Lower:
             self.by_hash.setdefault(key, []).append(name)
         self.origins[name].extend(origin)
         return GlobalVar(name)
+
+
+def function_of_call(call):
+    """(PrimFunc, the tensors that call_tir passes it, the symbolic dimensions that it takes behind the results) of one
+    operator's call, as its row lowers it."""
+    args = tuple(_tensors(call))
+    dims = _dims_of(call, args, (), [call])
+    func = _single(call, args)
+    return func.replace(params=(*func.params, *dims)), args, dims
+
+
+def _single(call, args):
+    env = {id(a): _placeholder(a) for a in args}
+    result = _apply(call, env)
+    return result if isinstance(result, PrimFunc) else Lowering().function([*env.values(), *result], {})
 
 
 def _tensors(call):

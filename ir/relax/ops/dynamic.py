@@ -43,7 +43,8 @@ def _infer_slice_at(call):
         fail(call, f"axes {axes}, strides {call.attrs['strides']}, {len(begins)} begins and {len(sizes)} sizes must "
                    "have one length")
     shape = list(x.shape)
-    for axis, size in zip(normalize_axes(call, axes, x.ndim), sizes):
+    normalize_axes(call, axes, x.ndim)  # refuses those that are none
+    for axis, size in zip(axes, sizes):
         shape[axis] = size
     return TensorStructInfo(tuple(shape), x.dtype)
 

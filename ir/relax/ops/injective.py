@@ -10,7 +10,8 @@ from ...tir.intrinsics import BYTES
 from ..budget import MOST_ELEMENTS
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
-                     same_dim, same_shape, shape_argument, shape_text, simplify, te_shape, tensor, tensors)
+                     product, same_dim, same_shape, shape_argument, shape_text, simplify, te_shape, tensor, tensors,
+                     unflatten_index)
 from .copies import lower_concat, lower_pad, pads_planes
 
 
@@ -51,16 +52,19 @@ def _lower_broadcast_to(args, attrs, out):
 
 def _infer_tile(call):
     x, repeats = tensor(call), call.attrs["repeats"]
-    if len(repeats) != x.ndim or any(r < 0 for r in repeats):
+    more = len(repeats) - x.ndim
+    if more < 0 or any(r < 0 for r in repeats):
         fail(call, f"repeats {tuple(repeats)} must hold one count per dimension of {shape_text(x)}")
-    return TensorStructInfo(tuple(simplify(d * int(r)) for d, r in zip(x.shape, repeats)), x.dtype)
+    own = tuple(simplify(d * int(r)) for d, r in zip(x.shape, repeats[more:]))
+    return TensorStructInfo(tuple(map(as_dim, repeats[:more])) + own, x.dtype)
 
 
 def _lower_tile(args, attrs, out):
     x, = args
+    more = len(attrs["repeats"]) - x.ndim
     return te.compute(te_shape(out), lambda *i: x[tuple(
         k if r == 1 or is_const_int(d, 0) else k % d  # nothing is read of no elements
-        for k, d, r in zip(i, x.shape, attrs["repeats"]))], name="tile")
+        for k, d, r in zip(i[more:], x.shape, attrs["repeats"][more:]))], name="tile")
 
 
 # ---------------------------------------------------------------- flip and repeat
@@ -80,14 +84,19 @@ def _lower_flip(args, attrs, out):
 
 def _infer_repeat(call):
     x, repeats = tensor(call), call.attrs["repeats"]
-    axis = normalize_axis(call, call.attrs["axis"], x.ndim)
     if repeats < 1:
         fail(call, f"repeats={repeats} must be at least 1")
+    if call.attrs["axis"] is None:  # of the elements in order
+        return TensorStructInfo((simplify(as_dim(product(reversed(x.shape))) * repeats),), x.dtype)
+    axis = normalize_axis(call, call.attrs["axis"], x.ndim)
     return TensorStructInfo(tuple(simplify(d * repeats) if k == axis else d for k, d in enumerate(x.shape)), x.dtype)
 
 
 def _lower_repeat(args, attrs, out):
     x, = args
+    if attrs["axis"] is None:
+        return te.compute(te_shape(out), lambda i: x[tuple(unflatten_index(i // attrs["repeats"], x.shape))],
+                          name="repeat")
     axis = attrs["axis"] % x.ndim
     return te.compute(te_shape(out), lambda *i: x[
         i[:axis] + (i[axis] // attrs["repeats"],) + i[axis + 1:]], name="repeat")

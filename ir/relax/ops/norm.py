@@ -70,7 +70,7 @@ def _evaluate_softmax(args, attrs):
 
 def _evaluate_log_softmax(args, attrs):
     x = widen_array(args[0])
-    x = x - x.max(axis=attrs["axis"], keepdims=True)
+    x = x - x.max(axis=attrs["axis"], keepdims=True, initial=-np.inf)
     return (x - np.log(np.exp(x).sum(axis=attrs["axis"], keepdims=True))).astype(args[0].dtype, copy=False)
 
 

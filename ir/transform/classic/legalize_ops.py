@@ -12,7 +12,7 @@ from ...relax.block_builder import BlockBuilder
 from ...relax.control import is_control
 from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
                            ShapeStructInfo, TensorStructInfo, TupleStructInfo)
-from .legalize_rows import LEGALIZE
+from .legalize_others import LEGALIZE
 
 _ANY_SHAPES = ("dynamic",)  # in names of operators whose results' shapes a run tells
 
@@ -44,10 +44,7 @@ class _Legalize(Mutator):
 
     def function(self, name, func):
         builder = self.builder
-        builder._names.clear()
-        for v in (*collect(func.body, (RelaxVar, DataflowVar)), *func.params):
-            builder._names.add(v.name)
-        builder.current_func = None
+        builder.begin_names((*collect(func.body, (RelaxVar, DataflowVar)), *func.params))
         builder.update_func(name, func.replace(body=self.visit(func.body)))
 
     # ------------------------------------------------------------ blocks and bindings
@@ -65,12 +62,10 @@ class _Legalize(Mutator):
         return SeqExpr(blocks, self.visit(seq.body))
 
     def _block(self, block):
-        builder = self.builder
-        begin = builder._begin_dataflow_block if isinstance(block, DataflowBlock) else builder._begin_binding_block
-        begin()
-        for b in block.bindings:
-            self._binding(b)
-        return builder._end_block()
+        with self.builder.block(isinstance(block, DataflowBlock)) as made:
+            for b in block.bindings:
+                self._binding(b)
+        return made[0]
 
     def _binding(self, b):
         if isinstance(b, MatchCast):
@@ -96,11 +91,11 @@ class _Legalize(Mutator):
                 why = "no legalization is registered" if known else "shapes are not known"
                 logging.getLogger(__name__).warning("%s stays: %s", value.op.name, why)
             return value
-        builder, whole = self.builder, _with_defaults(value)
-        (builder._begin_dataflow_block if builder._in_dataflow else builder._begin_binding_block)()
-        made = builder.normalize(function(builder, whole))
-        before = builder._end_block()
-        for b in before.bindings:
+        builder = self.builder
+        whole = value if getattr(function, "as_written", False) else _with_defaults(value)
+        with builder.block() as before:
+            made = builder.normalize(function(builder, whole))
+        for b in before[0].bindings:
             self._binding(b)
         if made is whole:
             return value

@@ -14,6 +14,7 @@ from ...expr import cast, const
 from ...op import OP_ATTRS
 from ...relax.expr import Constant, PrimValue, RelaxTuple, ShapeExpr, TupleStructInfo, call_dps_packed
 from ...relax.expr import const as graph_const
+from ...topi.apply import apply
 
 LEGALIZE = OP_ATTRS.setdefault("FLegalize", {})
 
@@ -39,7 +40,7 @@ def _by_topi(name, *attrs, hint=None, operands=None, **given):
     def legalize(builder, call):
         args = call.args[:operands] if operands else call.args
         keywords = {own: call.attrs[a] for own, a in named.items()}
-        return builder.call_te(_function(name), *args, *(call.attrs[a] for a in positional), **keywords, **given,
+        return builder.call_te(_function(name), *args, *(call.attrs.get(a) for a in positional), **keywords, **given,
                                primfunc_name_hint=hint or name.rpartition(".")[2])
     return legalize
 
@@ -78,11 +79,18 @@ def _binary(name):
     return legalize
 
 
+def _as_dtype(value, dtype):
+    """A constant without dimensions in another dtype, wrapped where that does not have the number."""
+    if not isinstance(value, Constant) or value.data.ndim or value.struct_info.dtype == dtype:
+        return value
+    with np.errstate(invalid="ignore", over="ignore"):
+        return graph_const(value.data.astype(DataType(dtype).numpy), dtype)
+
+
 def _astype(builder, call):
     x = call.args[0]
     if isinstance(x, Constant) and x.data.ndim == 0:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return graph_const(x.data.astype(DataType(call.attrs["dtype"]).numpy), call.attrs["dtype"])
+        return _as_dtype(x, call.attrs["dtype"])
     return builder.call_te(topi.cast, x, call.attrs["dtype"])
 
 
@@ -146,7 +154,14 @@ def _split(builder, call):
 
 
 def _strided_slice(builder, call):
-    begin, end, strides, axes = (call.attrs[k] for k in ("begin", "end", "strides", "axes"))
+    begin, end, strides, axes = (call.attrs.get(k) for k in ("begin", "end", "strides", "axes"))
+    strides = (1,) * len(begin) if strides is None else strides
+    if not all(isinstance(n, int) for n in (*begin, *strides)) and call.attrs.get("assume_inbound"):
+        def strided_slice(x, begin, strides, shape):
+            first = dict(zip((a % x.ndim for a in axes or range(len(begin))), zip(begin, strides)))
+            return te.compute(shape, lambda *i: x[tuple(
+                v * first[k][1] + first[k][0] if k in first else v for k, v in enumerate(i))], name="T_strided_slice")
+        return builder.call_te(strided_slice, call.args[0], begin, strides, call.struct_info.shape)
     return builder.call_te(topi.strided_slice, call.args[0], begin, end, strides, axes)
 
 
@@ -166,9 +181,9 @@ def _all(value):
     return value if isinstance(value, tuple) else (value,)
 
 
-def _stays(call, why):
+def stays(call, why):
     """A call that is left alone, and why."""
-    logging.getLogger(__name__).info("%s stays: %s have no tensor expression here", call.op, why)
+    logging.getLogger(__name__).info("%s stays: no tensor expression of %s", call.op, why)
     return call
 
 
@@ -179,7 +194,7 @@ def _full(value=None, hint="full"):
     def legalize(builder, call):
         info = call.struct_info
         fill = value if value is not None else call.args[1]
-        fill = _number(fill) if isinstance(fill, (Constant, PrimValue)) else fill
+        fill = _number(_as_dtype(fill, info.dtype)) if isinstance(fill, (Constant, PrimValue)) else fill
         return builder.call_te(topi.full, ShapeExpr(info.shape), info.dtype, fill, primfunc_name_hint=hint)
     return legalize
 
@@ -304,7 +319,7 @@ def _conv(rank):
         attrs = call.attrs
         layout, kernel = attrs.get("data_layout") or "NC" + "DHW"[3 - rank:], attrs["kernel_layout"]
         if attrs.get("out_layout") not in (None, "", layout) or len(layout) != rank + 2 or len(kernel) != rank + 2:
-            return _stays(call, f"layouts {layout} and {kernel} to {attrs.get('out_layout')}")
+            return stays(call, f"layouts {layout} and {kernel} to {attrs.get('out_layout')}")
         return builder.call_te(topi.nn.conv, *call.args, attrs["strides"], attrs["padding"], attrs["dilation"],
                                attrs["groups"], layout, kernel, attrs.get("out_dtype"),
                                primfunc_name_hint=f"conv{rank}d")
@@ -316,7 +331,7 @@ def _conv_transpose(rank):
         attrs, space = call.attrs, "DHW"[3 - rank:]
         layouts = attrs.get("data_layout") or "NC" + space, attrs.get("kernel_layout") or "IO" + space
         if layouts != ("NC" + space, "IO" + space) or set(_all(attrs["dilation"])) != {1}:
-            return _stays(call, f"layouts {' and '.join(layouts)}, dilation {attrs['dilation']}")
+            return stays(call, f"layouts {' and '.join(layouts)}, dilation {attrs['dilation']}")
         function = {1: topi.nn.group_conv1d_transpose_ncw, 2: topi.nn.group_conv2d_transpose_nchw,
                     3: topi.nn.group_conv3d_transpose_ncdhw}[rank]
         return builder.call_te(function, *call.args, attrs["strides"], attrs["padding"], call.struct_info.dtype,
@@ -329,7 +344,7 @@ def _pool(kind, rank):
         attrs = call.attrs
         layout = attrs.get("layout") or "NC" + "DHW"[3 - rank:]
         if attrs.get("out_layout") not in (None, "", layout):
-            return _stays(call, f"layout {layout} to {attrs.get('out_layout')}")
+            return stays(call, f"layout {layout} to {attrs.get('out_layout')}")
         given = {"count_include_pad": attrs["count_include_pad"]} if kind == "avg" else {}
         return builder.call_te(_function(f"nn.pool{rank}d"), call.args[0], attrs["pool_size"], attrs["strides"],
                                attrs["dilation"], attrs["padding"], kind, attrs["ceil_mode"], layout, **given,
@@ -341,7 +356,7 @@ def _adaptive(kind, rank):
     def legalize(builder, call):
         layout = call.attrs.get("layout") or "NC" + "DHW"[3 - rank:]
         if call.attrs.get("out_layout") not in (None, "", layout):
-            return _stays(call, f"layout {layout} to {call.attrs.get('out_layout')}")
+            return stays(call, f"layout {layout} to {call.attrs.get('out_layout')}")
         return builder.call_te(_function(f"nn.adaptive_pool{'' if rank == 2 else f'{rank}d'}"), call.args[0],
                                call.attrs["output_size"], kind, layout,
                                primfunc_name_hint=f"adaptive_{kind}_pool{rank}d")
@@ -351,9 +366,10 @@ def _adaptive(kind, rank):
 def _pad(builder, call):
     widths = call.attrs["pad_width"]
     pairs = widths if isinstance(widths[0], tuple) else tuple(zip(widths[::2], widths[1::2]))
+    if call.attrs["pad_mode"] == "reflect":
+        return builder.call_te(topi.nn.mirror_pad, call.args[0], *zip(*pairs), mode="REFLECT", primfunc_name_hint="pad")
     if call.attrs["pad_mode"] != "constant":
-        return builder.call_te(topi.nn.mirror_pad, call.args[0], *zip(*pairs), mode=call.attrs["pad_mode"].upper(),
-                               primfunc_name_hint="pad")
+        return builder.call_te(lambda x: apply("nn.pad", [x], call.attrs), *call.args, primfunc_name_hint="pad")
     return builder.call_te(topi.nn.pad, call.args[0], *zip(*pairs), call.attrs["pad_value"], primfunc_name_hint="pad")
 
 
