@@ -150,6 +150,8 @@ def build_parser():
                      help="default: %(default)s")
     sub.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a node, not one for each "
                      "output channel")
+    sub.add_argument("--integer-io", action="store_true", help="inputs and outputs are integers, too: a quarter of the "
+                     "bytes; prints their scales and zero points")
     sub.add_argument("--top", type=_positive(int), metavar="N", help="of the layers only the N worst")
     return parser
 
@@ -414,7 +416,7 @@ def quantize_command(args, console):
     from . import quantize
     with _progress(f"quantizing {args.model}"):
         report = quantize(args.model, args.data, args.output, keep_float=args.keep_float, activations=args.activations,
-                          per_channel=not args.per_tensor, **_options(args))
+                          per_channel=not args.per_tensor, integer_io=args.integer_io, **_options(args))
     table = _table("layer", "operator", ">cosine", ">SQNR, dB", ">lost, dB")
     for layer in report.layers[:args.top]:
         table.add_row(layer.name, layer.op, f"{layer.cosine:.6f}", f"{layer.sqnr:.1f}", f"{layer.lost:.1f}")
@@ -423,6 +425,9 @@ def quantize_command(args, console):
     for row in report.rows():
         costs.add_row(*row)
     console.print(costs)
+    for name, end in report.ends.items():
+        console.print(f"{name}: {end.dtype}, {end.scale!r} * (q - ({end.zero_point}))", highlight=False, markup=False,
+                      soft_wrap=True)
     kept = f"; kept in float: {', '.join(report.kept)}" if report.kept else ""
     console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}", highlight=False, markup=False,
                   soft_wrap=True)
