@@ -146,12 +146,10 @@ def build_parser():
                      "by the names of inputs, or a folder of .npz files of one sample each")
     sub.add_argument("--keep-float", type=_positive(int), default=0, metavar="N",
                      help="keep the N nodes float that lose most")
-    sub.add_argument("--activations", choices=("uint8", "int8", "int16"), default="uint8",
-                     help="default: %(default)s")
+    sub.add_argument("--activations", choices=("uint8", "int8", "int16"), default="uint8", help="default: %(default)s")
     sub.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a node, not one for each "
                      "output channel")
-    sub.add_argument("--integer-io", action="store_true", help="inputs and outputs are integers, too: a quarter of the "
-                     "bytes; prints their scales and zero points")
+    sub.add_argument("--integer-io", action="store_true", help="inputs and outputs are integers, too; prints their scales")
     sub.add_argument("--top", type=_positive(int), metavar="N", help="of the layers only the N worst")
     return parser
 
@@ -425,12 +423,9 @@ def quantize_command(args, console):
     for row in report.rows():
         costs.add_row(*row)
     console.print(costs)
-    for name, end in report.ends.items():
-        console.print(f"{name}: {end.dtype}, {end.scale!r} * (q - ({end.zero_point}))", highlight=False, markup=False,
-                      soft_wrap=True)
     kept = f"; kept in float: {', '.join(report.kept)}" if report.kept else ""
-    console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}", highlight=False, markup=False,
-                  soft_wrap=True)
+    console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}{report.ends_text}", highlight=False,
+                  markup=False, soft_wrap=True)
 
 
 def _print_memory(report, console):

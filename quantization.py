@@ -83,6 +83,12 @@ class Report:
     after: Cost
     ends: dict[str, End]
 
+    @property
+    def ends_text(self):
+        """A line for each input and output of integers: its type, and what a value stands for."""
+        return "".join(f"\n{name}: {end.dtype}, {end.scale!r} * (q - ({end.zero_point}))"
+                       for name, end in self.ends.items())
+
     def rows(self):
         """The costs as rows of text: what, before, after."""
         def time(cost):
