@@ -146,10 +146,10 @@ def build_parser():
                      "by the names of inputs, or a folder of .npz files of one sample each")
     sub.add_argument("--keep-float", type=_positive(int), default=0, metavar="N",
                      help="keep the N nodes float that lose most")
-    sub.add_argument("--activations", choices=("uint8", "int8", "int16"), default="uint8",
-                     help="default: %(default)s")
+    sub.add_argument("--activations", choices=("uint8", "int8", "int16"), default="uint8", help="default: %(default)s")
     sub.add_argument("--per-tensor", action="store_true", help="one scale for all weights of a node, not one for each "
                      "output channel")
+    sub.add_argument("--integer-io", action="store_true", help="inputs and outputs are integers, too; prints their scales")
     sub.add_argument("--top", type=_positive(int), metavar="N", help="of the layers only the N worst")
     return parser
 
@@ -414,7 +414,7 @@ def quantize_command(args, console):
     from . import quantize
     with _progress(f"quantizing {args.model}"):
         report = quantize(args.model, args.data, args.output, keep_float=args.keep_float, activations=args.activations,
-                          per_channel=not args.per_tensor, **_options(args))
+                          per_channel=not args.per_tensor, integer_io=args.integer_io, **_options(args))
     table = _table("layer", "operator", ">cosine", ">SQNR, dB", ">lost, dB")
     for layer in report.layers[:args.top]:
         table.add_row(layer.name, layer.op, f"{layer.cosine:.6f}", f"{layer.sqnr:.1f}", f"{layer.lost:.1f}")
@@ -424,8 +424,8 @@ def quantize_command(args, console):
         costs.add_row(*row)
     console.print(costs)
     kept = f"; kept in float: {', '.join(report.kept)}" if report.kept else ""
-    console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}", highlight=False, markup=False,
-                  soft_wrap=True)
+    console.print(f"{args.output}: {os.path.getsize(args.output):,} bytes{kept}{report.ends_text}", highlight=False,
+                  markup=False, soft_wrap=True)
 
 
 def _print_memory(report, console):

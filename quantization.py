@@ -2,6 +2,8 @@
 
     report = ingot.quantize("net.onnx", "calibration.npz", "net_int8.onnx", keep_float=2)
     report.layers[0].name, report.layers[0].sqnr        # the worst first
+    report = ingot.quantize("net.onnx", "calibration.npz", "net_int8.onnx", integer_io=True)
+    report.ends["input"].scale                          # the caller quantizes what it passes
 
 onnxruntime calibrates and writes the network (DequantizeLinear and QuantizeLinear around every operator). Needs
 onnxruntime: pip install ingot[quantize].
@@ -52,13 +54,40 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class End:
+    """An input or output of integers: its real values are (q - zero_point) * scale."""
+
+    dtype: np.dtype
+    scale: float
+    zero_point: int
+
+    def quantized(self, array):
+        """Real values as the integers that the network takes: to nearest, halves to even, within the type."""
+        limits = np.iinfo(self.dtype)
+        q = np.rint(np.asarray(array, np.float32) / np.float32(self.scale)) + np.float32(self.zero_point)
+        return np.clip(q, limits.min, limits.max).astype(self.dtype)
+
+    def real(self, array):
+        """The real values of integers that the network gives."""
+        return (np.asarray(array, np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+
+
+@dataclass(frozen=True)
 class Report:
-    """What quantization did. layers: the worst first; kept: names of those that stay float; before, after: Cost."""
+    """What quantization did. layers: the worst first; kept: names of those that stay float; before, after: Cost; ends:
+    {name: End} of inputs and outputs that are integers."""
 
     layers: tuple[Layer, ...]
     kept: tuple[str, ...]
     before: Cost
     after: Cost
+    ends: dict[str, End]
+
+    @property
+    def ends_text(self):
+        """A line for each input and output of integers: its type, and what a value stands for."""
+        return "".join(f"\n{name}: {end.dtype}, {end.scale!r} * (q - ({end.zero_point}))"
+                       for name, end in self.ends.items())
 
     def rows(self):
         """The costs as rows of text: what, before, after."""
@@ -69,15 +98,16 @@ class Report:
                 ("time, ms", time(self.before), time(self.after))]
 
 
-def quantize(model, data, output, keep_float=0, activations="uint8", per_channel=True, **options):
+def quantize(model, data, output, keep_float=0, activations="uint8", per_channel=True, integer_io=False, **options):
     """Write a network quantized to 8 bits.
 
     model: a path to an ONNX file. data: inputs to calibrate on: a path to an .npz of arrays by the names of inputs,
     each [N, ...] with a sample in each row (where the input has a batch of 1, rows of that), or to a folder of .npz
     files of one sample each; or a list of {name: array}.
     output: the file to write. keep_float: so many layers stay float, those that lose most. activations: "uint8", "int8"
-    or "int16". per_channel: a scale for each output channel of weights, else one for all. options: of ingot.compile, by
-    which both networks are run.
+    or "int16". per_channel: a scale for each output channel of weights, else one for all. integer_io: inputs and outputs
+    are integers, too, where the network quantizes them by one scale; the Report's ends say how. options: of
+    ingot.compile, by which both networks are run.
 
     Returns a Report. Raises ValueError for data that the network does not take, ImportError without onnxruntime.
     """
@@ -102,8 +132,14 @@ def quantize(model, data, output, keep_float=0, activations="uint8", per_channel
         if keep_float:
             kept = layers[:keep_float]
             layers = layers_without(kept)
-        report = Report(layers, tuple(layer.name for layer in kept),
-                        *(_cost(path, samples[0], options) for path in (plain, made)))
+        ends = {}
+        if integer_io:
+            proto = onnx.load(made)
+            ends = with_integer_ends(proto)
+            onnx.save(proto, made)
+        integers = {name: ends[name].quantized(array) if name in ends else array for name, array in samples[0].items()}
+        report = Report(layers, tuple(layer.name for layer in kept), _cost(plain, samples[0], options),
+                        _cost(made, integers, options), ends)
         _replace(made, Path(output))
     return report
 
@@ -251,6 +287,69 @@ def _shown(proto, names, options):
     return api.compile(shown, **{**options, "target": "host", "name": None, "threads": None, "weights": None})
 
 
+# ---------------------------------------------------------------- inputs and outputs
+
+def with_integer_ends(proto):
+    """Make inputs and outputs of a quantized ModelProto integers, in place: {name: End} of those that are.
+
+    An input that nothing but QuantizeLinear nodes of one scale and zero point reads is taken quantized; an output that a
+    DequantizeLinear makes for nobody else is given as it was. The others stay as they are.
+    """
+    graph = proto.graph
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    given = {o.name for o in graph.output} | set(_read_inside(graph))
+    ends, gone, renamed = {}, set(), {}
+    for value in graph.input:
+        readers = [n for n in graph.node if value.name in n.input]
+        found = {_end(n, "QuantizeLinear", constants) for n in readers}
+        if len(found) == 1 and None not in found and given.isdisjoint({value.name, *(n.output[0] for n in readers)}):
+            ends[value.name], = found
+            gone |= {n.output[0] for n in readers}
+            renamed |= {n.output[0]: value.name for n in readers}
+    makers = {name: n for n in graph.node for name in n.output}
+    for value in graph.output:
+        node = makers.get(value.name)
+        end = node and _end(node, "DequantizeLinear", constants)
+        free = node and node.input[0] in makers and node.input[0] not in {*given, *gone, *renamed}
+        if end and free and not any(value.name in n.input for n in graph.node):
+            ends[value.name] = end
+            gone.add(value.name)
+            renamed[node.input[0]] = value.name
+    kept = [n for n in graph.node if n.output[0] not in gone]
+    for node in kept:
+        for names in (node.input, node.output):
+            names[:] = [renamed.get(name, name) for name in names]
+    del graph.node[:]
+    graph.node.extend(kept)
+    for value in (*graph.input, *graph.output):
+        if value.name in ends:
+            value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(ends[value.name].dtype)
+    stale = [v for v in graph.value_info if v.name in renamed or v.name in ends]
+    for value in stale:
+        graph.value_info.remove(value)
+    return ends
+
+
+def _read_inside(graph):
+    """The names that branches and bodies of loops read."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from (name for n in inner.node for name in n.input)
+                yield from (o.name for o in inner.output)
+                yield from _read_inside(inner)
+
+
+def _end(node, op, constants):
+    """The End of a node of op with one constant scale; None of others."""
+    if node.op_type != op or len(node.input) < 3 or not all(name in constants for name in node.input[1:3]):
+        return None
+    scale, zero = (constants[name] for name in node.input[1:3])
+    if scale.size != 1 or scale.dtype != np.float32 or zero.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+        return None
+    return End(zero.dtype, float(scale.reshape(())), int(zero.reshape(())))
+
+
 # ---------------------------------------------------------------- costs
 
 def _cost(path, sample, options):
@@ -264,4 +363,4 @@ def _cost(path, sample, options):
     return Cost(report.total, library.model.program.weights_bytes, seconds)
 
 
-__all__ = ["quantize", "Report", "Layer", "Cost"]
+__all__ = ["quantize", "Report", "Layer", "Cost", "End"]

@@ -338,7 +338,7 @@ class CExpr(Vectors):
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
-        if name in ("load_word", "load_pair"):
+        if name in ("load_word", "load_pair", "load_aligned_pair"):
             return f"{self.helper(name)}(&{self.text(e.args[0], UNARY)})", POSTFIX
         if name.startswith("dot_row_"):
             *rows, total = e.args

@@ -105,14 +105,18 @@ _SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 _MB = 1 << 20
 
 
-def _cortex(name, flags, machine, code, constants, ram, hz, uart, vectors=False):
+# Loads that gcc would move up before it assigns registers take those of a tile's sums.
+_TILED = ("-fno-predictive-commoning", "-fno-schedule-insns")
+
+
+def _cortex(name, flags, machine, code, constants, ram, hz, uart, vectors=False, **fields):
     """A row for a Cortex-M under newlib, on a machine of QEMU's that has it, or a core that runs its instructions."""
     emulator = ("qemu-system-arm", "-M", machine, *_SEMIHOSTED, *_SEMIHOSTING, "-kernel")
     link = ("-nostartfiles", "--specs=rdimon.specs", "-T", "board.ld", "-Wl,--gc-sections")
     single = () if vectors else ("-DINGOT_SIMD_SCALAR",)
     return Toolchain(name, "cortex-m", (*COMMON, "-mthumb", *flags, *single), cc=("arm-none-eabi-gcc",),
                      package="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm", runner=emulator, cpus=(name,),
-                     board=Board(emulator, code, constants, ram, hz, "cortex-m", link, uart))
+                     board=Board(emulator, code, constants, ram, hz, "cortex-m", link, uart), **fields)
 
 
 def _rv32(name, abi):
@@ -150,9 +154,11 @@ _SP, _HARD = "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"
 _BOARDS = (
     _cortex("cortex-m0plus", ("-mcpu=cortex-m0plus", "-mfloat-abi=soft"), "mps2-an385", *_MPS2),
     _cortex("cortex-m3", ("-mcpu=cortex-m3", "-mfloat-abi=soft"), "mps2-an385", *_MPS2),
-    _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2),
-    _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2),
-    _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505),
+    _cortex("cortex-m4f", ("-mcpu=cortex-m4", _HARD, _SP), "mps2-an386", *_MPS2, gcc_cflags=_TILED),
+    _cortex("cortex-m7", ("-mcpu=cortex-m7", _HARD, "-mfpu=fpv5-d16"), "mps2-an500", *_MPS2,
+            gcc_cflags=_TILED),
+    _cortex("cortex-m33", ("-mcpu=cortex-m33", _HARD, "-mfpu=fpv5-sp-d16"), "mps2-an505", *_AN505,
+            gcc_cflags=_TILED),
     _cortex("cortex-m55", ("-mcpu=cortex-m55", _HARD), "mps3-an547", *_AN547, vectors=True),
     # Compilers know the name from gcc 13 on; QEMU has no such board.
     _cortex("cortex-m85", ("-march=armv8.1-m.main+mve.fp+fp.dp", "-mtune=cortex-m55", _HARD), "mps3-an547", *_AN547,

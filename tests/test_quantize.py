@@ -6,8 +6,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ingot
 from ingot.cli import main
-from ingot.quantization import compared, samples_of
+from ingot.quantization import compared, samples_of, with_integer_ends
 
+onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxruntime.quantization")
 pytest.importorskip("sympy")
 
@@ -47,6 +48,62 @@ def test_a_network_of_bytes(tmp_path):
     assert report.after.seconds > 0 and [row[0] for row in report.rows()] == ["RAM, bytes", "flash, bytes", "time, ms"]
     with ingot.compile(made, target="c", threads="none") as library:
         assert library(SAMPLES[:1]).shape == (1, 4)
+
+
+def test_inputs_and_outputs_of_bytes(tmp_path):
+    data, made = tmp_path / "data.npz", tmp_path / "q.onnx"
+    np.savez(data, x=SAMPLES)
+    report = ingot.quantize(network(tmp_path / "net.onnx"), data, made, integer_io=True, target="c", threads="none")
+    x = report.ends["x"].quantized(SAMPLES[:1])
+    with ingot.compile(made, target="c", threads="none") as library:
+        y = library(x)
+    expected, = onnxruntime.InferenceSession(made).run(None, {"x": x})
+    assert x.dtype == y.dtype == np.uint8 and y.shape == (1, 4)
+    assert np.abs(y.astype(int) - expected.astype(int)).max() <= 1  # onnxruntime's own two graphs differ by one step
+    np.testing.assert_allclose(report.ends["x"].real(x), SAMPLES[:1], atol=report.ends["x"].scale * 0.5001)
+
+
+def ends_model(extra=(), more_outputs=()):
+    """x -> int8 -> Relu -> int8 -> y, and more nodes."""
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+             helper.make_node("DequantizeLinear", ["a", "s", "z"], ["b"]), helper.make_node("Relu", ["b"], ["c"]),
+             helper.make_node("QuantizeLinear", ["c", "t", "z"], ["d"]),
+             helper.make_node("DequantizeLinear", ["d", "t", "z"], ["y"]), *extra]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [5]) for name in ("x", "y", *more_outputs)]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [
+        numpy_helper.from_array(np.float32(0.1), "s"), numpy_helper.from_array(np.float32(0.05), "t"),
+        numpy_helper.from_array(np.int8(-3), "z")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("extra, outputs, integers", [
+    ((), (), {"x", "y"}),
+    ([helper.make_node("Neg", ["x"], ["n"])], ("n",), {"y"}),  # something reads the input's real values
+    ([helper.make_node("Neg", ["y"], ["n"])], ("n",), {"x"}),  # ... the output's
+    ([helper.make_node("DequantizeLinear", ["d", "t", "z"], ["n"])], ("n",), {"x", "y"}),
+    ([helper.make_node("QuantizeLinear", ["x", "t", "z"], ["e"]),  # another scale
+      helper.make_node("DequantizeLinear", ["e", "t", "z"], ["n"])], ("n",), {"y", "n"})])
+def test_ends_that_can_be_integers_are(extra, outputs, integers):
+    proto = ends_model(extra, outputs)
+    x = np.array([-20, -0.26, 0, 0.25, 4.04], np.float32)
+    expected = dict(zip(("y", *outputs), onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x}),
+                        strict=True))
+    ends = with_integer_ends(proto)
+    onnx.checker.check_model(proto, full_check=True)
+    assert ends.keys() == integers
+    given = ends["x"].quantized(x) if "x" in ends else x
+    found = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": given})
+    for (name, value), array in zip(expected.items(), found, strict=True):
+        np.testing.assert_array_equal(ends[name].real(array) if name in ends else array, value, err_msg=name)
+
+
+def test_ends_that_a_branch_reads_stay_float():
+    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["m"])], "branch", [],
+                               [helper.make_tensor_value_info("m", TensorProto.FLOAT, [5])])
+    proto = ends_model([helper.make_node("If", ["always"], ["n"], then_branch=branch, else_branch=branch)], ("n",))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))
+    assert with_integer_ends(proto).keys() == {"y"}
+    onnx.checker.check_model(proto)
 
 
 def test_the_worst_layers_stay_float(tmp_path):

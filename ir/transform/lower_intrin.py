@@ -7,12 +7,14 @@ from ..expr import (Add, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMo
                     Range, Sub, Var, cast, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect
 from ..tir.intrin import vector_intrinsic
-from ..tir.intrinsics import ALL_TAPS, CONTRACTIONS
+from ..tir.intrinsics import ALL_TAPS, CONTRACTIONS, PAIR_DOTS
 from ..tir.stmt import BufferLoad, LetStmt
 
 _DOTS = {f"tir.{name}" for name in (*CONTRACTIONS, *ALL_TAPS.values())}
 # What makes a word -> what loads one whose parts follow one another.
 LOADS = {"tir.word": "tir.load_word", "tir.pair": "tir.load_pair"}
+_PAIR_DOTS = {f"tir.{name}" for name in PAIR_DOTS}
+ALIGNED_FROM = 64  # bytes of arrays that are aligned to as many: in C, and in arenas
 MOST_LIMIT = 1 << 16  # of numbers that are rounded: of 16 bits and fewer
 
 
@@ -21,7 +23,8 @@ def lower_intrin(func):
     that are scaled, that what is rounded, cut off, and cast is rounded last, that floor divisions of operands known to
     be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that lets
     stand before the statement, or, where they are not always evaluated, are replaced by their value."""
-    return func.replace(body=_Lower(dimensions(func)).visit(func.body))
+    last = len(func.buffers) - func.attrs.get("num_workspace", 0)
+    return func.replace(body=_Lower(dimensions(func), func.buffers[last:]).visit(func.body))
 
 
 def lower_dim(e):
@@ -55,6 +58,10 @@ class WithRanges(Mutator):
 
 class _Lower(WithRanges):
     lets = None  # (variable, value) of those to put before the statement; None where a let cannot stand
+
+    def __init__(self, dims, workspace=()):
+        super().__init__(dims)
+        self.workspace = workspace  # which lies at multiples of ALIGNED_FROM
 
     def _with_lets(self, stmt):
         self.lets = []
@@ -112,6 +119,9 @@ class _Lower(WithRanges):
     def visit_Call(self, call):
         if call.op in LOADS:
             return self._word(self.generic_visit(call))
+        if call.op in _PAIR_DOTS:
+            call = self.generic_visit(call)
+            return call.replace(args=tuple(map(self._aligned, call.args)))
         if call.op != "tir.if_then_else":
             return self.generic_visit(call)
         condition, yes, no = call.args
@@ -130,6 +140,16 @@ class _Lower(WithRanges):
         in_a_row = all(is_const_int(self.analyzer.simplify(x.indices[0] - first.indices[0]), n + 1)
                        for n, x in enumerate(others))
         return Call(call.dtype, LOADS[call.op], (first,)) if in_a_row else call
+
+    def _aligned(self, e):
+        """A pair of an array of the kernel's own that lies at a multiple of 4 is loaded as such."""
+        if not isinstance(e, Call) or e.op != "tir.load_pair":
+            return e
+        buffer, at = e.args[0].buffer, self.analyzer.modular_set(e.args[0].indices[0])
+        local = buffer.scope == "local" and is_const_int(buffer.shape[0]) and (
+            buffer.shape[0].value * buffer.dtype.bytes >= ALIGNED_FROM)
+        own = local or any(buffer.same_as(b) for b in self.workspace)
+        return e.replace(op="tir.load_aligned_pair") if own and at.coeff % 2 == at.base % 2 == 0 else e
 
     def _under(self, condition, branch):
         """`branch` visited with the condition known; only divisions are worth it."""

@@ -199,6 +199,9 @@ class _PackWeights(GraphRewriter):
         lanes, row = PLANAR, weight.data.shape[1] * weight.data.shape[3]  # of the kernel
         terms = (conv_planar.ROW if self.target.dot_rows and row > 2 * dot_product.WORD and not by_pairs else
                  dot_product.WORD if self.target.dot_pairs else 1)
+        widened = dot_product.name_of("int16", weight.struct_info.dtype, PAIR_DOTS)
+        if terms == dot_product.WORD and widened:  # rows are widened once, where they are copied
+            dot, by_pairs = widened, True
         packed = self.once(weight, ("rows", lanes, terms, by_pairs), lambda w: Constant(
             conv_planar.pack(w.data, lanes, terms, by_pairs), w.name))
         return call_op(call.op, x, packed, **{

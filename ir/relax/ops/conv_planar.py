@@ -168,13 +168,17 @@ def infer(call):
     if channels is None or not all(map(same_dim, w.shape, expected)):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of input {shape_text(x)} as "
                    f"kernel_layout {layout!r} has them")
-    left, right = (ALL_DOTS[call.attrs["arithmetic"]][0], "int32") if words else (x.dtype, w.dtype)
-    fits = words or w.dtype in BYTES and x.dtype in (BYTES if together == ROW else ROWS_OF)
-    if x.dtype != left or w.dtype != right or not fits:
+    left = (rows_of(call.attrs["arithmetic"]) if words else BYTES if together == ROW else ROWS_OF)
+    if x.dtype not in left or (w.dtype != "int32" if words else w.dtype not in BYTES):
         fail(call, f"input {shape_text(x)} and weight {shape_text(w)} must be of bytes, or the input of int16, and of "
                    f"words as kernel_layout {layout!r} has them, not {x.dtype} and {w.dtype}")
     sizes = output_sizes(call, x.shape[2:], (w.shape[1].value, columns))
     return TensorStructInfo((x.shape[0], channels, *sizes), DataType("int32"))
+
+
+def rows_of(arithmetic):
+    """The dtypes of inputs that words of an arithmetic multiply: pairs are of bytes that are widened, too."""
+    return frozenset({ALL_DOTS[arithmetic][0], *(BYTES if arithmetic in PAIR_DOTS else ())})
 
 
 def lower(x, w, attrs, out):
@@ -187,9 +191,12 @@ def lower(x, w, attrs, out):
     kh, k, t = te.reduce_axis((0, int(w.shape[1])), "kh"), te.reduce_axis((0, int(w.shape[2])), "k"), (
         te.reduce_axis((0, ROW), "t"))
 
+    dtype = ALL_DOTS[attrs["arithmetic"]][0] if together == WORD else x.dtype
+
     def term(n, y, f):
         value = x[n, f % inputs, y, f // inputs]
-        return value if not more else intrin.if_then_else(f < width * inputs, value, const(0, x.dtype))
+        value = value if value.dtype == dtype else value.astype(dtype)
+        return value if not more else intrin.if_then_else(f < width * inputs, value, const(0, dtype))
 
     rows = te.compute((x.shape[0], x.shape[2], (width + more) * inputs), term, name=ROWS)
 

@@ -27,10 +27,11 @@ def test_packed_weights_stand_for_the_weights(inputs, kernel):
         np.testing.assert_array_equal(conv_planar.unpack(packed, 5, inputs, kernel[1], terms, dtype), w)
 
 
-@pytest.mark.parametrize("terms", [1, 4])
+@pytest.mark.parametrize("terms, dtype", [(1, "int16"), (4, "int16"), (4, "int8"), (4, "uint8")])
 @pytest.mark.parametrize("inputs, kernel, strides", [(3, (3, 3), (2, 1)), (1, (4, 2), (1, 3)), (8, (1, 1), (2, 2))])
-def test_rows_of_channels_of_16_bits(terms, inputs, kernel, strides):
-    x, w = integers((2, inputs, 7, 6), "int16"), integers((5, inputs, *kernel), "int8", 1)
+def test_rows_of_channels_of_16_bits(terms, dtype, inputs, kernel, strides):
+    """Also of bytes that are widened."""
+    x, w = integers((2, inputs, 7, 6), dtype), integers((5, inputs, *kernel), "int8", 1)
     packed = conv_planar.pack(w, 2, terms, pairs=True)
     np.testing.assert_array_equal(conv_planar.unpack(packed, 5, inputs, kernel[1], terms, "int8", pairs=True), w)
     attrs = {"kernel_layout": f"OH{kernel[1]}w2o{'4k' * (terms > 1)}", "out_channels": 5, "strides": strides,
@@ -142,7 +143,7 @@ def test_products_of_pairs_have_their_instructions():
 
 def test_products_of_words_have_their_instructions():
     text = ingot.inspect_stage(network("a mobile network", "int8", "int8"), "c", target="cortex-m4f", threads="none")
-    for called in ("ingot_dot_s8s8(", "ingot_load_word(", "ingot_taps_s8(", "ingot_round_i8("):
+    for called in ("ingot_dot_s16s8(", "ingot_load_aligned_pair(", "ingot_taps_s8(", "ingot_round_i8("):
         assert called in text
     assert "ingot_f32_to_i32" not in text
     assert "ingot_add_i32(conv2d_of_taps" not in text  # sums begin at the bias
