@@ -10,7 +10,7 @@ from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..upper import upper
-from .infos import call_info, derived_info, new_dims
+from .infos import call_info, derived_info, told_dims
 from .lattice import erased
 from .tensor_calls import TensorCall
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
@@ -111,7 +111,8 @@ class BlockBuilder:
         self._close(BindingBlock)
         symbol = {} if private else {"global_symbol": name}
         func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})}, pure)
-        dims = [v for p in self._params for v in new_dims(p.struct_info)]
+        infos = [p.struct_info for p in self._params]
+        dims = list(told_dims(infos, infos))
         dims += free_vars([self._mod.attrs.get("dims", ()), func.attrs.get("dims", ())])
         if any(not any(v is d for d in dims) for v in free_vars(func.ret_struct_info)):  # callers know no others
             func = func.replace(ret_struct_info=erased(func.ret_struct_info, {v: v for v in dims},

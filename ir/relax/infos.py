@@ -1,7 +1,8 @@
 """Struct infos compared by proof, and what follows from those of arguments."""
 from __future__ import annotations
 
-from ..expr import Var, substitute
+from ..arith import Analyzer
+from ..expr import IntImm, Mul, Var, substitute
 from ..node import structural_equal
 from .expr import (DataflowVar, FuncStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, TensorStructInfo,
                    TupleStructInfo)
@@ -64,12 +65,16 @@ def new_dims(info):
 
 
 def told_dims(params, args):
-    """{dimension of parameters of these struct infos: what it is for arguments of those}."""
+    """{dimension of parameters of these struct infos: what it is for arguments of those}. One that stands alone nowhere is
+    told by its multiples."""
+    pairs = [pair for param, info in zip(params, args) for pair in dims_told(param, info)]
     dims = {}
-    for param, info in zip(params, args):
-        for mine, theirs in dims_told(param, info):
-            if isinstance(mine, Var):
-                dims.setdefault(mine, theirs)
+    for mine, theirs in pairs:
+        if isinstance(mine, Var):
+            dims.setdefault(mine, theirs)
+    for mine, theirs in pairs:
+        if isinstance(mine, Mul) and isinstance(mine.a, Var) and isinstance(mine.b, IntImm) and mine.b.value > 0:
+            dims.setdefault(mine.a, Analyzer().simplify(theirs // mine.b))
     return dims
 
 

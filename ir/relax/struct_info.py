@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..dtype import DataType
-from ..expr import IntImm, PrimExpr, Var, as_expr, cast
+from ..expr import IntImm, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
 from ..node import Node, node, node_field, structural_equal, structural_hash
 from ..upper import upper, upper_method
@@ -62,9 +62,6 @@ def as_dims(values):
     """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
     if values is None:
         return None
-    for v in getattr(values, "values", values):
-        if isinstance(v, Var) and v.dtype != "int64":
-            raise ValueError(f"the value in ShapeStructInfo can only have dtype of int64, {v.name} is {v.dtype}")
     return Dims(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
 
 

@@ -74,7 +74,11 @@ class InfoParser(Evaluator):
     def dims(self, shape, node):
         """Dimensions as int64 expressions; a quoted one may name variables that are new."""
         shape = getattr(shape, "values", shape)
-        return tuple(self._quoted(d, node) if isinstance(d, str) else self.as_scalar(d, node) for d in shape)
+        dims = tuple(self._quoted(d, node) if isinstance(d, str) else self.as_scalar(d, node) for d in shape)
+        for d in dims:
+            if isinstance(d, Var) and d.dtype != "int64":
+                self.fail(node, f"the value in ShapeStructInfo can only have dtype of int64, {d.name} is {d.dtype}")
+        return dims
 
     def _quoted(self, text, node):
         try:

@@ -178,7 +178,7 @@ tir_vars=R.shape([batch]))
 @pytest.mark.parametrize("e, text", [
     (ShapeExpr((1, Var("n", "int64") * 2)), "R.shape([1, n * 2])"), (PrimValue(const(3)), "R.prim_value(T.int32(3))"),
     (TensorStructInfo(None, "float32", 3), 'R.Tensor(dtype="float32", ndim=3)'),
-    (TensorStructInfo(None, "void"), "R.Tensor()"), (relax.Tuple((RelaxVar("x", None),)), "(x,)"),
+    (TensorStructInfo(None, "void"), "R.Tensor"), (relax.Tuple((RelaxVar("x", None),)), "(x,)"),
     (relax.Tuple(()), "R.tuple()"), (Constant(np.array(True)), 'R.const(True, "bool")'),
     (Constant(np.array(np.inf, "float32")), 'R.const(float("inf"), "float32")'),
     (relax.ShapeStructInfo(None, 2), "R.Shape(ndim=2)")])

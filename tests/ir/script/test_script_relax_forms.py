@@ -106,3 +106,12 @@ def test_parameters_and_attributes_that_are_refused():
         one("return x", params='x: R.Tensor(("m + 1",), "float32")')
     with pytest.raises(ScriptError, match="private and has a global_symbol"):
         one('R.func_attr({"global_symbol": "main"})', "return x", pure="(private=True)")
+
+
+def test_index_maps_of_layouts():
+    text = """@R.function
+def main(x: R.Tensor((8,), "float32")):
+    return R.layout_transform(x, index_map=T.index_map(lambda i: (i // 4, i % 4)))"""
+    func = from_source(HEAD + text)
+    assert [d.value for d in func.ret_struct_info.shape] == [2, 4]
+    assert structural_equal(from_source(HEAD + func.script()), func)
