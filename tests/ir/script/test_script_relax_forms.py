@@ -5,6 +5,7 @@ from ingot import relax
 from ingot.ir.node import structural_equal
 from ingot.script import ScriptError, from_source
 from ingot.script import relax as R
+from ingot.script import tir as T
 
 HEAD = "from ingot.script import ir as I, tir as T, relax as R\n\n"
 MESSAGES = HEAD + '''@R.function(pure=False)
@@ -109,9 +110,8 @@ def test_parameters_and_attributes_that_are_refused():
 
 
 def test_index_maps_of_layouts():
-    text = """@R.function
-def main(x: R.Tensor((8,), "float32")):
-    return R.layout_transform(x, index_map=T.index_map(lambda i: (i // 4, i % 4)))"""
-    func = from_source(HEAD + text)
-    assert [d.value for d in func.ret_struct_info.shape] == [2, 4]
-    assert structural_equal(from_source(HEAD + func.script()), func)
+    @R.function
+    def main(x: R.Tensor((8,), "float32")):
+        return R.layout_transform(x, index_map=T.index_map(lambda i: (i // 4, i % 4)))
+    assert [d.value for d in main.ret_struct_info.shape] == [2, 4]
+    assert structural_equal(from_source(HEAD + str(main)), main)
