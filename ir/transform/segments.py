@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..expr import Var, free_vars
+from ..names import Names, unique_name
 from ..node import collect
 from ..op import OPS
 from ..relax.control import CONTROL
@@ -147,7 +148,8 @@ def with_own_dims(func, args):
     if others:
         func = func.replace(params=(*func.params, RelaxVar("sizes", ShapeStructInfo(others))))
         args = (*args, ShapeExpr(others))
-    return with_dims(func, {d: Var(d.name, d.dtype, d.most, d.least) for d in dims}), args
+    taken = Names()  # callers tell dimensions by their names
+    return with_dims(func, {d: Var(unique_name(d.name, taken), d.dtype, d.most, d.least) for d in dims}), args
 
 
 __all__ = ["LEAST", "SEGMENT", "outline_segments", "with_own_dims"]

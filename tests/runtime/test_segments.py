@@ -8,6 +8,7 @@ from value_target import small_target
 import ingot as tvm
 from ingot import relax
 from ingot.relax.frontend import nn
+from ingot.ir.transform.canonicalize_bindings import with_dims
 from ingot.runtime import executable as executables
 from ingot.runtime.machine import FitError, Machine, ShapeTuple
 from ingot.script import ir as I, relax as R, tir as T  # noqa: E741
@@ -112,6 +113,22 @@ def test_dimensions_that_no_argument_tells_come_as_a_shape(built):
         total, square, _ = relax.VirtualMachine(built, tvm.cpu())["sizes"](ShapeTuple([m]), x, None)
         assert np.allclose(total.numpy(), m * np.exp(x.numpy()), rtol=1e-5)
         assert np.allclose(square.numpy(), total.numpy() ** 2, rtol=1e-5)
+
+
+def test_dimensions_of_one_name_are_two():
+    @R.function
+    def main(s: R.Shape(["n"]), t: R.Shape(["m"]), x: R.Tensor((3,), "float32")):
+        n, m = T.int64(), T.int64()
+        a = R.broadcast_to(R.exp(x), R.shape([n, m, 3]))
+        b = R.sum(a, axis=[1])
+        return b
+
+    one, two = main.params[0].struct_info.values[0], main.params[1].struct_info.values[0]
+    named = with_dims(main, {two: tvm.tir.Var(one.name, two.dtype)})
+    vm = relax.VirtualMachine(relax.build(tvm.IRModule({"main": named}), small_target()), tvm.cpu())
+    (x,) = tensors(3)
+    found = vm["main"](ShapeTuple([2]), ShapeTuple([5]), x).numpy()
+    assert vm.executable.segments and np.allclose(found, np.tile(5 * np.exp(x.numpy()), (2, 1)), rtol=1e-5)
 
 
 def test_functions_and_branches_inside_have_segments(built):
