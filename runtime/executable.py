@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import tarfile
 import tempfile
 from functools import cached_property, partial
@@ -12,23 +13,29 @@ import cffi
 
 from ..codegen.compile import Options, compile_module
 from ..codegen.module import make_module
+from ..codegen.target import is_supported_here
 from ..codegen.toolchain import build_shared
-from ..ir.module import IRModule
-from ..ir.node import load_json, save_json
+from ..ir.boundary import InternalError
+from ..ir.expr import free_vars
+from ..ir.module import GlobalVar, IRModule
+from ..ir.node import collect, load_json, save_json
 from ..ir.relax.control import body_names
-from ..ir.relax.expr import Function, TupleStructInfo
+from ..ir.relax.expr import Function, ShapeStructInfo, TupleStructInfo
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.flat_tuples import flatten_tuples
 from ..ir.transform.fuse_tir import PRIMITIVE
 from ..ir.transform.inline_functions import inline_calls
 from ..ir.transform.lift_branches import lift_branches
+from ..ir.transform.networks import needs_machine
 from ..ir.transform.pass_table import TIR
 from ..ir.transform.pipeline import TIR_PASSES, lower_module
+from ..ir.transform.segments import outline_segments
 from .library import CompiledLibrary
-from .machine import Machine, needs_machine
+from .machine import Machine, as_value
 from .module import Module, load_module as load_file
 from .ndarray import NDArray, array
+from .shapes import InputError
 
 _MODULE, _FORMAT = "executable.json", 1
 _FFI = cffi.FFI()
@@ -55,11 +62,27 @@ class Executable:
         self.parameters = {str(n): [p.name for p in f.params] for n, f in graphs.items()}
         others = {n: f for n, f in mod.functions.items() if n not in graphs}
         self.libraries = {
-            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(
-                lift_branches(mod.with_functions({"main": _main(mod, n), **others})), options))
+            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(_network(mod, n, others), options))
             for n in graphs if not lowered and not needs_machine(mod, n)}
         self._kernels = None
-        self.machine = Machine(mod, self.function, self.kernel, not lowered)
+        runs_here = options.target.kind == "c" and is_supported_here(options.target)
+        self.outlined = outline_segments(mod) if runs_here and not lowered else mod
+        self.segments = [str(n) for n, f in self.outlined.functions.items() if n not in mod]
+        self.refused = {}  # segment -> why it is run binding by binding
+        self._made, self._others = {}, others
+        self.machine = Machine(self.outlined, self.function, self.kernel, not lowered)
+
+    def segment(self, name):
+        """The CompiledLibrary of one of `segments`, made when it is first asked for; None for one that the compiler
+        refuses, which is run binding by binding: `refused` and the log say why."""
+        if name not in self._made:
+            try:
+                compiled = compile_module(_network(self.outlined, name, self._others), self.options)
+            except (ValueError, NotImplementedError, InternalError) as error:
+                self.refused[name] = str(error)
+                logging.getLogger(__name__).warning("%s is run binding by binding: %s", name, error)
+            self._made[name] = None if name in self.refused else CompiledLibrary(compiled)
+        return self._made[name]
 
     # ------------------------------------------------------------ functions
 
@@ -78,14 +101,30 @@ class Executable:
 
     def function(self, name):
         """What calls graph function (or PrimFunc) `name` with NDArrays, tuples and what else it takes."""
+        if name in self.segments and self.segment(name):
+            return partial(self._segment, name)
         if name not in self.libraries:
-            return self.kernel(name) if isinstance(self.source[name], PrimFunc) else partial(self._by_machine, name)
+            return self.kernel(name) if isinstance(self.outlined[name], PrimFunc) else partial(self._by_machine, name)
         library, (given, info) = self.libraries[name], self.infos[name]
 
         def call(*args):
             outputs = library(*_flat(given, args))
             return _shaped(info, iter(outputs if isinstance(outputs, tuple) else (outputs,)))
         return call
+
+    def _segment(self, name, *args):
+        """The result of a segment. What does not fit the network, as tensors without elements, or others than a packed
+        function declares, is for the machine, which computes it or says what is wrong."""
+        func, library = self.outlined[name], self.segment(name)
+        given = {d.name: int(v) for p, a in zip(func.params, args) if isinstance(p.struct_info, ShapeStructInfo)
+                 for d, v in zip(p.struct_info.values, a)}
+        tensors = [p.struct_info for p in func.params if not isinstance(p.struct_info, ShapeStructInfo)]
+        try:
+            outputs = library.answers(list(_flat(tensors, args[:len(tensors)])), given)
+        except InputError:
+            return self.machine.run(name, args)
+        outputs = tuple(map(as_value, outputs))
+        return outputs if isinstance(func.ret_struct_info, TupleStructInfo) else outputs[0]
 
     def _by_machine(self, name, *args):
         return self.machine.run(name, args)
@@ -108,10 +147,17 @@ class Executable:
         return self
 
     def stats(self):
-        """A line for each function: a network with its inputs and outputs, or run binding by binding."""
-        return "\n".join(f"{n}({', '.join(self.parameters[n])}): " + (
+        """A line for each function: a network with its inputs and outputs, or run binding by binding, with the networks
+        that its segments are; then one for each segment that is none, and why."""
+        lines = [f"{n}({', '.join(self.parameters[n])}): " + (
             f"network of {len(self.libraries[n].inputs)} inputs and {len(self.libraries[n].outputs)} outputs"
-            if n in self.libraries else "run binding by binding") for n in self.infos)
+            if n in self.libraries else self._parts(n)) for n in self.infos]
+        return "\n".join([*lines, *(f"{n}: run binding by binding: {why}" for n, why in self.refused.items())])
+
+    def _parts(self, name):
+        called = dict.fromkeys(gv.name for gv in collect(self.outlined[name], GlobalVar) if gv.name in self.segments)
+        made = [n for n in called if self.segment(n)]
+        return "run binding by binding" + (f", with the networks {', '.join(made)}" if made else "")
 
     def as_text(self):
         """The module as script."""
@@ -160,7 +206,8 @@ class Executable:
             info = tarfile.TarInfo(_MODULE)
             info.size = len(text.encode())
             tar.addfile(info, io.BytesIO(text.encode()))
-            for name, library in self.libraries.items():
+            networks = {**self.libraries, **{n: library for n in self.segments if (library := self.segment(n))}}
+            for name, library in networks.items():
                 library.export(Path(folder, name))
                 tar.add(Path(folder, name), name)
         return data.getvalue()
@@ -249,9 +296,14 @@ def _bytes_in(path):
 
 # ---------------------------------------------------------------- networks
 
-def _main(mod, name):
-    """Function `name` as a network's main: of tensors, calling no other graph function."""
-    return flatten_tuples(inline_calls(mod, name)).with_attr("global_symbol", "main")
+def _network(mod, name, others):
+    """The module of the network of function `name`: main, of tensors, calling no other graph function, and the functions
+    `others`. Dimensions of parameters that are shapes are those of the module, which callers pass."""
+    main = flatten_tuples(inline_calls(mod, name)).with_attr("global_symbol", "main")
+    dims = tuple(free_vars([p.struct_info for p in main.params]))
+    tensors = tuple(p for p in main.params if not isinstance(p.struct_info, ShapeStructInfo))
+    made = mod.with_functions({"main": main.replace(params=tensors), **others})
+    return lift_branches(made if len(tensors) == len(main.params) else made.with_attr("dims", dims))
 
 
 def _flat(infos, args):
@@ -263,7 +315,7 @@ def _flat(infos, args):
         if isinstance(info, TupleStructInfo):
             yield from _flat(info.fields, a)
         else:
-            yield a.numpy() if isinstance(a, NDArray) else a
+            yield a.__array__() if isinstance(a, NDArray) else a  # its memory
 
 
 def _shaped(info, arrays):

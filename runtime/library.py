@@ -81,7 +81,7 @@ class CompiledLibrary:
 
     def __call__(self, *arrays):
         """Run the network. Raises InputError for arrays that do not fit, NetworkError when the network refuses."""
-        outputs = self._answers(arrays)
+        outputs = self.answers(arrays)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run(self, feeds):
@@ -90,11 +90,12 @@ class CompiledLibrary:
         names = {name for t in self.inputs for name in (t.name, t.source_name)}
         given = {k: int(v) for k, v in feeds.items() if k in self._dims and k not in names}
         values = inputs_by_name(self.inputs, {k: v for k, v in feeds.items() if k not in given})
-        outputs = self._answers(values, given)
+        outputs = self.answers(values, given)
         return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}
 
-    def _answers(self, values, given=None):
-        """The outputs as arrays, or as what all the values are, where that is another kind of tensor."""
+    def answers(self, values, given=None):
+        """The outputs as arrays, or as what all the values are, where that is another kind of tensor, in a list. given:
+        {symbolic dimension: value} of those that no input tells."""
         arrays, kind = as_arrays(values)
         outputs = self._run(*self._prepare(arrays, given or {}))
         return outputs if kind is None else [kind(a, d.source_name) for a, d in zip(outputs, self.outputs)]

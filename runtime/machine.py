@@ -9,15 +9,13 @@ import numpy as np
 from ..ir.expr import Call, FloatImm, StringImm, Var
 from ..ir.module import GlobalVar
 from ..ir.node import collect
-from ..ir.relax.control import CONTROL, fields_of
+from ..ir.relax.control import fields_of
 from ..ir.relax.evaluate import dim_value, evaluate_expr, last_uses, solve_dims
-from ..ir.relax.expr import (PACKED, Constant, DataflowVar, DataTypeImm, ExternFunc, Function, If, MatchCast,
+from ..ir.relax.expr import (Constant, DataflowVar, DataTypeImm, ExternFunc, Function, If, MatchCast,
                              PrimStructInfo, PrimValue, RelaxCall, RelaxString, RelaxTuple, RelaxVar, ShapeExpr,
                              ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
 from ..ir.relax.inplace import outputs_of
-from ..ir.relax.runtime_calls import RUNTIME
 from ..ir.tir.function import PrimFunc
-from ..ir.transform.lift_branches import may_lift_branches
 from .builtins import PLAIN_CALLS, Closure, ShapeTuple, assert_holds, flat_sizes, plain, print_values
 from .ndarray import NDArray, empty
 from .registry import get_global_func
@@ -36,55 +34,6 @@ class Frame:
 
     values: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
-
-
-# ---------------------------------------------------------------- which functions these are
-
-_OPERATORS = frozenset({"unique", "nonzero", "dynamic_strided_slice", "to_vdevice", "hint_on_device",
-                        "grad.no_grad"})  # of RUNTIME, that networks may have
-_ALONE = frozenset(RUNTIME) - _OPERATORS - set(CONTROL)
-
-
-def needs_machine(mod, name):
-    """Whether a graph function, or one that it calls, has what networks of tensors have not."""
-    return _needs(mod, name, ())
-
-
-def _needs(mod, name, around):
-    func = mod[name]
-    if name in around or not all(_is_tensors(p.struct_info) for p in func.params):
-        return True
-    calls = collect(func.body, RelaxCall)
-    return (not (_is_tensors(func.ret_struct_info, whole=False)) or bool(collect(func.body, Function))
-            or not may_lift_branches(func)
-            or any(_is_alone(mod, c, (*around, name)) for c in calls)
-            or any(isinstance(f, (RelaxString, DataTypeImm)) for f in collect(func.body, (RelaxString, DataTypeImm))))
-
-
-def _is_tensors(info, whole=True):
-    """Whether struct info is of tensors, of known shapes if `whole`, or of tuples of such."""
-    if isinstance(info, TupleStructInfo):
-        return bool(info.fields) and all(_is_tensors(f, whole) for f in info.fields)
-    return isinstance(info, TensorStructInfo) and (not whole or isinstance(info.shape, tuple))
-
-
-def _is_alone(mod, call, around):
-    """Whether a call has no place in a network."""
-    if not isinstance(call.op, str) or call.op in _ALONE and set(call.attrs) <= {"sinfo_args", "format", "operands"}:
-        return True
-    if call.op == "call_tir_inplace":
-        return True
-    if call.op in PACKED:
-        of_networks = ("call_packed", "call_pure_packed", "call_dps_packed")
-        held = isinstance(call.attrs["func"], VARS)
-        return held or call.op not in of_networks or not _is_tensors(call.struct_info) or not all(
-            isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo)) for a in call.args)
-    if call.op == "call":
-        func = mod.functions.get(call.attrs["gv"].name)
-        return isinstance(func, PrimFunc) or isinstance(func, Function) and not any(
-            func.attrs.get(k) for k in ("primitive", "Primitive", "Codegen", "Composite")) and _needs(
-                mod, call.attrs["gv"].name, around)
-    return False
 
 
 # ---------------------------------------------------------------- values and what is declared
@@ -149,6 +98,7 @@ class Machine:
         """checks: hold arguments and results to what functions declare; modules whose shapes are lowered do it themselves."""
         self.checks, self.mod, self.function_of, self.kernel_of = checks, mod, function_of, kernel_of
         self.instrument = None
+        self._ends = {}  # id of a function -> (itself, _ends_of)
 
     def run(self, name, args):
         """The result of graph function `name` for values. TypeError, FitError for those that do not fit."""
@@ -163,10 +113,16 @@ class Machine:
                 [f"parameter {p.name} of {name} (argument {k})" for k, p in enumerate(func.params)])
         frame.values.update({id(p): ShapeTuple(v) if isinstance(p.struct_info, ShapeStructInfo) else v
                              for p, v in zip(func.params, args)})
-        result = self._sequence(func.body, frame, {} if collect(func.body, (Function, If)) else last_uses(func))
+        result = self._sequence(func.body, frame, self._ends_of(func))
         if self.checks:
             fit([result], [func.ret_struct_info], frame.dims, [f"return value of {name}"])
         return result
+
+    def _ends_of(self, func):
+        """{position: variables that are used there for the last time} of a function, found once."""
+        if id(func) not in self._ends:
+            self._ends[id(func)] = func, {} if collect(func.body, (Function, If)) else last_uses(func)
+        return self._ends[id(func)][1]
 
     def _sequence(self, seq, frame, last):
         for n, b in enumerate(b for block in seq.blocks for b in block.bindings):
@@ -337,4 +293,4 @@ _CALLS = {
     "assert_op": lambda m, call, frame, args: assert_holds(*args, text=call.attrs.get("format", "")),
 }
 
-__all__ = ["Closure", "FitError", "Machine", "SKIP_RUN", "ShapeTuple", "as_value", "needs_machine"]
+__all__ = ["Closure", "FitError", "Machine", "SKIP_RUN", "ShapeTuple", "as_value"]

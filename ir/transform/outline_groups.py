@@ -17,17 +17,20 @@ _MOST_NAME = 160  # letters of the name of a group
 
 @dataclass(frozen=True)
 class Group:
-    """members: positions of bindings in their dataflow block, ascending; attrs: of the function that they become."""
+    """members: positions of bindings in their dataflow block, ascending; attrs: of the function that they become; name:
+    its name, by default one of what it computes."""
 
     members: tuple
     attrs: dict = field(default_factory=dict)
+    name: str = ""
 
 
-def outline_groups(mod, find, bind_constants, names):
+def outline_groups(mod, find, bind_constants, names, closed=None):
     """A module in which the Groups that find(bindings) gives of each dataflow block of the functions `names` are
-    functions, equal ones one. Constants are in these, or, without bind_constants, arguments. Raises ValueError where
-    groups need results of each other."""
-    outline = _Outline(mod, find, bind_constants)
+    functions, equal ones one. Constants are in these, or, without bind_constants, arguments. Groups have the dimensions
+    of the function that calls them, or their own where closed(function, arguments of its call) gives a function and
+    arguments for these. Raises ValueError where groups need results of each other."""
+    outline = _Outline(mod, find, bind_constants, closed)
     changed = {n: outline.visit(mod[n]) for n in names}
     return mod.with_functions({**mod.functions, **changed, **outline.made})
 
@@ -39,8 +42,8 @@ def may_be_partitioned(mod):
 
 
 class _Outline(Mutator):
-    def __init__(self, mod, find, bind_constants):
-        self.functions, self.find, self.bind_constants = mod.functions, find, bind_constants
+    def __init__(self, mod, find, bind_constants, closed):
+        self.functions, self.find, self.bind_constants, self.closed = mod.functions, find, bind_constants, closed
         self.made, self.names = {}, Names(mod.functions)
 
     def visit_Constant(self, constant):
@@ -51,11 +54,11 @@ class _Outline(Mutator):
         return block.replace(bindings=tuple(_Block(self, block.bindings, groups).bindings())) if groups else block
 
     def function(self, hint, func):
-        """The GlobalVar of a function: one that is there already, or a new one. Groups have the dimensions of the
-        function that calls them, so that those of other dimensions are others."""
+        """The GlobalVar of a function: one that is there already, or a new one. Groups of the dimensions of other
+        functions are others."""
         for name, other in {**self.functions, **self.made}.items():
-            if isinstance(other, Function) and other.attrs.get("Composite") == func.attrs.get(
-                    "Composite") and _dims(other) == _dims(func) and structural_equal(other, func):
+            if isinstance(other, Function) and other.attrs.get("Composite") == func.attrs.get("Composite") and (
+                    self.closed or _dims(other) == _dims(func)) and structural_equal(other, func, bool(self.closed)):
                 return GlobalVar(name)
         name = unique_name(hint[:_MOST_NAME].rstrip("_"), self.names, "")
         self.made[name] = func
@@ -67,7 +70,7 @@ class _Block:
 
     def __init__(self, owner, bindings, groups):
         self.owner, self.old = owner, bindings
-        self.attrs = {g.members: g.attrs for g in groups}
+        self.groups = {g.members: g for g in groups}
         self.unit = {n: (n,) for n in range(len(bindings))}
         self.unit.update((n, g.members) for g in groups for n in g.members)
         self.at = {id(b.var): n for n, b in enumerate(bindings)}
@@ -77,12 +80,12 @@ class _Block:
         """The block's bindings with calls for groups."""
         outputs, made = self._outputs(), []
         for unit in self._in_order():
-            made += self._call(unit, list(outputs[unit])) if unit in self.attrs else [self.old[unit[0]]]
+            made += self._call(unit, list(outputs[unit])) if unit in self.groups else [self.old[unit[0]]]
         return made
 
     def _outputs(self):
         """{group: the positions of its results, in order of their first use outside}."""
-        found = {unit: {} for unit in self.attrs}
+        found = {unit: {} for unit in self.groups}
         for n, b in enumerate(self.old):
             for v in collect(b.value, (RelaxVar, DataflowVar)):
                 k = self.at.get(id(v))
@@ -116,8 +119,10 @@ class _Block:
         """The bindings that call the function of a group."""
         members = [self.old[n] for n in unit]
         results = [self.old[n].var for n in outputs or unit[-1:]]
-        func, args = _function(members, results, self.attrs[unit], self.owner.bind_constants)
-        gv = self.owner.function("_".join(["fused", *filter(None, map(_word, members))]), func)
+        group, owner = self.groups[unit], self.owner
+        func, args = _function(members, results, group.attrs, owner.bind_constants)
+        func, args = owner.closed(func, args) if owner.closed else (func, args)
+        gv = owner.function(group.name or "_".join(["fused", *filter(None, map(_word, members))]), func)
         infos = [v.struct_info for v in results]
         if len(results) == 1:
             return [VarBinding(results[0], RelaxCall("call", args, {"gv": gv}, infos[0]))]

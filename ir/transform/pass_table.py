@@ -109,6 +109,7 @@ from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .round_to_bytes import round_to_bytes
 from .scratch import lift_scratch
+from .segments import outline_segments
 from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
@@ -377,6 +378,7 @@ RELAX = _rows(
     ("AttachGlobalSymbol", _module, attach_global_symbol),
     ("LambdaLift", _module, lambda_lift),
     ("ToNonDataflow", _functions, to_non_dataflow),
+    ("OutlineSegments", _module, outline_segments),
     ("CallTIRRewrite", _functions, call_tir_rewrite),
     ("StaticPlanBlockMemory", _module, static_plan_block_memory),
     ("LowerAllocTensor", _functions, lower_alloc_tensor),

@@ -42,7 +42,7 @@ def _reads_columns(target, product, across, mapped):
     if product.attrs["b_layout"] != "KN":
         return False
     rows, depth, columns = _sizes(product)
-    packed = all((rows, depth, columns)) and packs_columns(target, rows, depth, columns, across)
+    packed = packs_columns(target, rows, depth, columns, across)
     if mapped or not across:
         return packed or not mapped
     return packed or all((rows, depth, columns)) and makes_dots(target, rows, depth)

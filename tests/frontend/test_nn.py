@@ -451,7 +451,8 @@ void my_double(const ingot_arg *args, int32_t n_args)
 
     spec = {"forward": {name: nn.spec.Tensor((5,), "float32") for name in "xy"}}
     x, y = np.arange(5, dtype="float32"), np.ones(5, "float32")
-    assert np.array_equal(Adds().jit(spec, out_format="numpy")["forward"](x, y), 2 * x + y)
+    for debug in (False, True):  # with the state of prints, so that a machine calls what has the C
+        assert np.array_equal(Adds().jit(spec, out_format="numpy", debug=debug)["forward"](x, y), 2 * x + y)
     mod, _, externs = Adds().export_tvm(spec, allow_extern=True)
     assert externs == [mine]
     tvm.compile(relax.transform.AttachExternModules(externs)(mod), "c", name="adds").export(tmp_path / "adds")

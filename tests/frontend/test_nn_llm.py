@@ -133,6 +133,8 @@ def test_a_decoder_goes_step_by_step():
     run("prefill", {2: 4, 0: 2})
     state("remove_sequence", cache, 1)
     run("decode", {0: 1, 2: 1})
+    parts = vm.executable  # what lies between the calls of the cache is compiled, not interpreted
+    assert {"prefill_segment", "decode_segment"} <= set(parts.segments) and not parts.refused
 
 
 def test_attention_of_a_method_may_go_in_parts():

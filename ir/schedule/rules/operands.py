@@ -21,9 +21,11 @@ from .transpose import in_squares, square_of
 
 def packs_columns(target, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and
-    not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector."""
-    often = rows >= target.cost("copy.rows")
-    return often and columns % target.lanes == 0 and (across or 4 * depth * columns > target.l1_bytes)
+    not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector. A size of 0 is
+    one that only a run knows: where the rows are such, what lies across would be copied anyway."""
+    often = rows >= target.cost("copy.rows") or not rows and across
+    return all((often, depth, columns)) and columns % target.lanes == 0 and (
+        across or 4 * depth * columns > target.l1_bytes)
 
 
 def packs_rows(target, rows, depth):
@@ -77,7 +79,7 @@ def choose_copies(sch, target, anchor):
     rows, depth, columns = sizes(block)
     (k,), load, other = iter_vars(block, "reduce"), wide_operand(block), tall_operand(block)
     wide, tall = stage_of(sch, load), stage_of(sch, other)
-    copied = all((rows, depth, columns)) and not anchor.endswith(PACKED) and load.indices[-2] is k.var and (
+    copied = not anchor.endswith(PACKED) and load.indices[-2] is k.var and (
         packs_columns(target, rows, depth, columns, wide is not None and lies_across(sch, wide)))
     if wide and not copied:
         sch.compute_inline(sch.get_block(wide))

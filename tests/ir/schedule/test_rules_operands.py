@@ -30,6 +30,7 @@ def copies(func, cpu):
 
 @pytest.mark.parametrize("case, panels", [
     (product((64, 96), (128, 96), None, TURN), {"permute_dims": ["2", "96", "64"]}),
+    (product(("n", 96), (128, 96), None, TURN), {"permute_dims": ["2", "96", "64"]}),  # rows that a run knows
     (product((96, 64), (96, 128), TURN), {"permute_dims": ["11", "96", "6"], "x1_global": ["2", "96", "64"]}),
     (product((2, 64, 4, 96), (2, 128, 4, 96), (0, 2, 1, 3), (0, 2, 3, 1)),
      {"permute_dims_1": ["2", "4", "2", "96", "64"]}),

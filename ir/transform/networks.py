@@ -1,0 +1,60 @@
+"""Which graph functions can be networks of C, and which calls have a place in one: what runs binding by binding is the
+rest."""
+from __future__ import annotations
+
+from ..node import collect
+from ..relax.control import CONTROL
+from ..relax.expr import (PACKED, DataflowVar, DataTypeImm, Function, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
+                          TensorStructInfo, TupleStructInfo)
+from ..relax.runtime_calls import RUNTIME
+from ..tir.function import PrimFunc
+from .lift_branches import may_lift_branches
+
+_OPERATORS = frozenset({"unique", "nonzero", "dynamic_strided_slice", "to_vdevice", "hint_on_device",
+                        "grad.no_grad"})  # of RUNTIME, that networks may have
+_ALONE = frozenset(RUNTIME) - _OPERATORS - set(CONTROL)
+
+
+def needs_machine(mod, name):
+    """Whether a graph function, or one that it calls, has what networks of tensors have not."""
+    return _needs(mod, name, ())
+
+
+def _needs(mod, name, around):
+    func = mod[name]
+    if name in around or not all(is_tensors(p.struct_info) for p in func.params):
+        return True
+    calls = collect(func.body, RelaxCall)
+    return (not (is_tensors(func.ret_struct_info, whole=False)) or bool(collect(func.body, Function))
+            or not may_lift_branches(func)
+            or any(is_alone(mod, c, (*around, name)) for c in calls)
+            or any(isinstance(f, (RelaxString, DataTypeImm)) for f in collect(func.body, (RelaxString, DataTypeImm))))
+
+
+def is_tensors(info, whole=True):
+    """Whether struct info is of tensors, of known shapes if `whole`, or of tuples of such."""
+    if isinstance(info, TupleStructInfo):
+        return bool(info.fields) and all(is_tensors(f, whole) for f in info.fields)
+    return isinstance(info, TensorStructInfo) and (not whole or isinstance(info.shape, tuple))
+
+
+def is_alone(mod, call, around=()):
+    """Whether a call has no place in a network. around: the names of functions whose calls are being looked at."""
+    if not isinstance(call.op, str) or call.op in _ALONE and set(call.attrs) <= {"sinfo_args", "format", "operands"}:
+        return True
+    if call.op == "call_tir_inplace":
+        return True
+    if call.op in PACKED:
+        of_networks = ("call_packed", "call_pure_packed", "call_dps_packed")
+        held = isinstance(call.attrs["func"], (RelaxVar, DataflowVar))
+        return held or call.op not in of_networks or not is_tensors(call.struct_info) or not all(
+            isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo)) for a in call.args)
+    if call.op == "call":
+        func = mod.functions.get(call.attrs["gv"].name)
+        return isinstance(func, PrimFunc) or isinstance(func, Function) and not any(
+            func.attrs.get(k) for k in ("primitive", "Primitive", "Codegen", "Composite")) and _needs(
+                mod, call.attrs["gv"].name, around)
+    return False
+
+
+__all__ = ["is_alone", "is_tensors", "needs_machine"]
