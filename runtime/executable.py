@@ -19,10 +19,8 @@ from ..ir.relax.control import body_names
 from ..ir.relax.expr import Function, TupleStructInfo
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
-from ..ir.transform.flat_tuples import flatten_tuples
+from ..ir.transform.as_network import as_network
 from ..ir.transform.fuse_tir import PRIMITIVE
-from ..ir.transform.inline_functions import inline_calls
-from ..ir.transform.lift_branches import lift_branches
 from ..ir.transform.pass_table import TIR
 from ..ir.transform.pipeline import TIR_PASSES, lower_module
 from .library import CompiledLibrary
@@ -53,10 +51,8 @@ class Executable:
         self.source, self.options, self.lowered = mod, options, lowered
         self.infos = {str(n): ([p.struct_info for p in f.params], f.ret_struct_info) for n, f in graphs.items()}
         self.parameters = {str(n): [p.name for p in f.params] for n, f in graphs.items()}
-        others = {n: f for n, f in mod.functions.items() if n not in graphs}
         self.libraries = {
-            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(
-                lift_branches(mod.with_functions({"main": _main(mod, n), **others})), options))
+            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(_network(mod, n), options))
             for n in graphs if not lowered and not needs_machine(mod, n)}
         self._kernels = None
         self.machine = Machine(mod, self.function, self.kernel, not lowered)
@@ -249,9 +245,9 @@ def _bytes_in(path):
 
 # ---------------------------------------------------------------- networks
 
-def _main(mod, name):
-    """Function `name` as a network's main: of tensors, calling no other graph function."""
-    return flatten_tuples(inline_calls(mod, name)).with_attr("global_symbol", "main")
+def _network(mod, name):
+    """Function `name` as the "main" of a network."""
+    return as_network(mod.with_function(name, mod[name].with_attr("global_symbol", "main")), name)
 
 
 def _flat(infos, args):
