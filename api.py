@@ -25,6 +25,7 @@ from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
 from .ir.transform.as_network import as_network
+from .ir.transform.classic.legalize_ops import legalize_for_builds
 from .ir.transform.expose import expose_intermediates
 from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
@@ -96,6 +97,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     """
     if _is_program(model):
         return build(model, target=target)
+    model = legalize_for_builds(model) if isinstance(model, IRModule) else model
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                                   accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory,
                                   weight_groups, arithmetic)

@@ -20,6 +20,7 @@ from ..ir.relax.expr import Function, TupleStructInfo
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.as_network import as_network
+from ..ir.transform.classic.legalize_ops import legalize_for_builds
 from ..ir.transform.fuse_tir import PRIMITIVE
 from ..ir.transform.pass_table import TIR
 from ..ir.transform.pipeline import TIR_PASSES, lower_module
@@ -44,6 +45,7 @@ class Executable:
         """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already.
         lowered: the functions are run binding by binding, and hold their arguments to what they declare themselves."""
         bodies = body_names(mod) if "main" in mod else ()
+        mod = mod if lowered else legalize_for_builds(mod)
         graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
                   and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
         if not graphs:

@@ -219,3 +219,29 @@ class M:
     for form in (mod, relax.transform.LegalizeOps()(mod)):
         found = tvm.compile(form, "c")(x, at)
         np.testing.assert_array_equal(found, np.take(x, at.astype("int64"), axis=0, mode=mode))
+
+
+def test_what_no_row_computes_is_built_without_the_pass():
+    """Beside operators that a network computes, and where a run tells the shape."""
+    mod = tvm.script.from_source("""
+@I.ir_module
+class M:
+    @R.function
+    def main(g: R.Tensor((2, 3), "float32"), x: R.Tensor((5, 3), "float32"), i: R.Tensor((2,), "int64")):
+        y = R.grad.take_backward(g, x, i, axis=0)
+        return R.add(y, x)
+
+    @R.function
+    def part(x: R.Tensor((5, 3), "float32"), b: R.Tensor((2,), "int64"), e: R.Tensor((2,), "int64"),
+             s: R.Tensor((2,), "int64")):
+        y = R.dynamic_strided_slice(x, b, e, s)
+        return y
+""")
+    rng = np.random.default_rng(0)
+    g, x, i = rng.random((2, 3), np.float32), rng.random((5, 3), np.float32), np.array([4, 4])
+    expected = x.copy()
+    np.add.at(expected, i, g)
+    vm = relax.VirtualMachine(tvm.compile(mod, "c"), tvm.cpu())
+    np.testing.assert_allclose(vm["main"](*map(tvm.nd.array, (g, x, i))).numpy(), expected, rtol=1e-6)
+    bounds = (np.array([4, 0]), np.array([1, 3]), np.array([-1, 2]))
+    np.testing.assert_array_equal(vm["part"](*map(tvm.nd.array, (x, *bounds))).numpy(), x[4:1:-1, 0:3:2])
