@@ -24,9 +24,9 @@ from .ir.relax.expr import Function
 from .ir.schedule.plan import ATTRIBUTE
 from .ir.tir.function import PrimFunc
 from .ir.transform.alias import alias_outputs
+from .ir.transform.as_network import as_network
+from .ir.transform.classic.legalize_ops import legalize_for_builds
 from .ir.transform.expose import expose_intermediates
-from .ir.transform.flat_tuples import flatten_tuples
-from .ir.transform.lift_branches import lift_branches
 from .runtime.board import BoardLibrary
 from .runtime.cuda_library import CudaLibrary
 from .runtime.dispatched import DispatchedLibrary
@@ -97,6 +97,7 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     """
     if _is_program(model):
         return build(model, target=target)
+    model = legalize_for_builds(model) if isinstance(model, IRModule) else model
     options = tuple(Options.check(t, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                                   accuracy, byte_order, dtype, requantize, ram_limit, flash_limit, memory,
                                   weight_groups, arithmetic)
@@ -147,15 +148,12 @@ def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
 
 
 def _with_main(mod):
-    """The module, whose only graph function is "main" (nn.Module.export_tvm names functions by methods), and takes and
-    gives tensors where it took tuples, and gave tuples in tuples, and whose `if` are calls (ir/relax/control.py)."""
+    """The module, whose only graph function is "main" (nn.Module.export_tvm names functions by methods), as a network."""
     graphs = [name for name, f in mod.functions.items() if isinstance(f, Function)]
     if "main" not in mod and len(graphs) == 1:
-        main = mod[graphs[0]].without_attr("global_symbol")
-        mod = mod.with_functions({"main": main, **{n: f for n, f in mod.functions.items() if n != graphs[0]}})
-    if "main" not in graphs and len(graphs) != 1:
-        return mod
-    return lift_branches(mod.with_function("main", flatten_tuples(mod["main"])))
+        mod = mod.with_function(graphs[0], mod[graphs[0]].without_attr("global_symbol"))
+        return as_network(mod, graphs[0])
+    return as_network(mod, "main") if "main" in graphs else mod
 
 
 def _source_hash(model):

@@ -140,8 +140,8 @@ def table(rows):
     titles = ["network", "form", "threads", *(f"{side} ms" for side in sides), "x onnxruntime", "error",
               "onnxruntime's error"]
     return markdown_table(titles, [
-        [r.network, r.form, str(r.threads), *(number(1e3 * r.seconds[side]) if side in r.seconds else "" for side in sides), f"{r.ratio:.2f}",
-         f"{r.error:.1g}", f"{r.peer_error:.1g}"] for r in rows], left=2)
+        [r.network, r.form, str(r.threads),
+         *(number(1e3 * r.seconds[side]) if side in r.seconds else "" for side in sides), f"{r.ratio:.2f}", f"{r.error:.1g}", f"{r.peer_error:.1g}"] for r in rows], left=2)
 
 
 def worker(args, threads):

@@ -23,10 +23,9 @@ from ..ir.relax.control import body_names
 from ..ir.relax.expr import Function, ShapeStructInfo, TupleStructInfo
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
-from ..ir.transform.flat_tuples import flatten_tuples
+from ..ir.transform.as_network import as_network
+from ..ir.transform.classic.legalize_ops import legalize_for_builds
 from ..ir.transform.fuse_tir import PRIMITIVE
-from ..ir.transform.inline_functions import inline_calls
-from ..ir.transform.lift_branches import lift_branches
 from ..ir.transform.networks import needs_machine
 from ..ir.transform.pass_table import TIR
 from ..ir.transform.pipeline import TIR_PASSES, lower_module
@@ -53,6 +52,7 @@ class Executable:
         """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already.
         lowered: the functions are run binding by binding, and hold their arguments to what they declare themselves."""
         bodies = body_names(mod) if "main" in mod else ()
+        mod = mod if lowered else legalize_for_builds(mod)
         graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and n not in bodies
                   and not any(f.attrs.get(key) for key in (*PRIMITIVE, "Codegen"))}
         if not graphs:
@@ -60,16 +60,15 @@ class Executable:
         self.source, self.options, self.lowered = mod, options, lowered
         self.infos = {str(n): ([p.struct_info for p in f.params], f.ret_struct_info) for n, f in graphs.items()}
         self.parameters = {str(n): [p.name for p in f.params] for n, f in graphs.items()}
-        others = {n: f for n, f in mod.functions.items() if n not in graphs}
         self.libraries = {
-            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(_network(mod, n, others), options))
+            str(n): (known or {}).get(n) or CompiledLibrary(compile_module(_network(mod, n), options))
             for n in graphs if not lowered and not needs_machine(mod, n)}
         self._kernels = None
         runs_here = options.target.kind == "c" and is_supported_here(options.target)
         self.outlined = outline_segments(mod) if runs_here and not lowered else mod
         self.segments = [str(n) for n, f in self.outlined.functions.items() if n not in mod]
         self.refused = {}  # segment -> why it is run binding by binding
-        self._made, self._others = {}, others
+        self._made = {}
         self.machine = Machine(self.outlined, self.function, self.kernel, not lowered)
 
     def segment(self, name):
@@ -77,7 +76,7 @@ class Executable:
         refuses, which is run binding by binding: `refused` and the log say why."""
         if name not in self._made:
             try:
-                compiled = compile_module(_network(self.outlined, name, self._others), self.options)
+                compiled = compile_module(_network(self.outlined, name), self.options)
             except (ValueError, NotImplementedError, InternalError) as error:
                 self.refused[name] = str(error)
                 logging.getLogger(__name__).warning("%s is run binding by binding: %s", name, error)
@@ -296,14 +295,14 @@ def _bytes_in(path):
 
 # ---------------------------------------------------------------- networks
 
-def _network(mod, name, others):
-    """The module of the network of function `name`: main, of tensors, calling no other graph function, and the functions
-    `others`. Dimensions of parameters that are shapes are those of the module, which callers pass."""
-    main = flatten_tuples(inline_calls(mod, name)).with_attr("global_symbol", "main")
-    dims = tuple(free_vars([p.struct_info for p in main.params]))
+def _network(mod, name):
+    """Function `name` as the "main" of a network. Dimensions of parameters that are shapes are those of the module, which
+    callers pass."""
+    main = mod[name].with_attr("global_symbol", "main")
     tensors = tuple(p for p in main.params if not isinstance(p.struct_info, ShapeStructInfo))
-    made = mod.with_functions({"main": main.replace(params=tensors), **others})
-    return lift_branches(made if len(tensors) == len(main.params) else made.with_attr("dims", dims))
+    if len(tensors) < len(main.params):
+        mod = mod.with_attr("dims", tuple(free_vars([p.struct_info for p in main.params])))
+    return as_network(mod.with_function(name, main.replace(params=tensors)), name)
 
 
 def _flat(infos, args):

@@ -147,7 +147,7 @@ def test_the_notebooks_run(tmp_path, name):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "docs").mkdir()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
+    nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3",
                             resources={"metadata": {"path": str(tmp_path / "docs")}}).execute(env=env)
 
 

@@ -244,7 +244,7 @@ def _implied(operator, spec, key, value, operands):
     layout = _LAYOUT[spatial[1]] if spatial else None
     allowed = {"layout": (layout,), "data_layout": (layout,), "out_layout": (layout, None, ""),
                "channel_axis": (1,), "out_dtype": (None, "", "void", dtype_of(operands[0])),
-               "mode": (None, "fast", "clip"), "axes": (tuple(range(2, len(shape_of(operands[0])))),)}.get(key)
+               "axes": (tuple(range(2, len(shape_of(operands[0])))),)}.get(key)
     if allowed is None:
         raise InferError(f"{operator} has no attribute {key}; it has {', '.join(spec.attrs) or 'none'}")
     if value not in allowed:
@@ -434,12 +434,31 @@ def _adaptive(ops, args, attrs):
 
 def _take(ops, args, attrs):
     """An index that is a number is a tensor without dimensions."""
-    index = args[1].value if isinstance(args[1], PrimValue) else None
+    mode, index = attrs.pop("mode", None), args[1].value if isinstance(args[1], PrimValue) else None
     if isinstance(index, IntImm):
         args = [args[0], ops("full", (), index.value, "int64")]
     elif index is not None:
-        args = [args[0], ops("reshape", ops("shape_to_tensor", (index,)), ())]
-    return _flat(ops, args, attrs)
+        args = [args[0], _number(ops, index)]
+    (x, indices), attrs = _flat(ops, args, attrs)
+    return [x, _places(ops, mode, indices, shape_of(x)[attrs["axis"]])], attrs
+
+
+def _places(ops, mode, indices, extent):
+    """Indices as numbers below an extent: "clip" takes the nearest ones, "wrap" begins again; "fast" lets them be."""
+    if mode in (None, "fast"):
+        return indices
+    if mode not in ("clip", "wrap"):
+        raise InferError(f"take: mode={mode!r} is not supported, it must be 'fast', 'clip' or 'wrap'")
+    if dtype_of(indices) != "int64":
+        indices = ops("astype", indices, dtype="int64")
+    if mode == "wrap":
+        return ops("floor_mod", indices, _number(ops, extent))
+    return ops("maximum", ops("minimum", indices, _number(ops, extent - 1)), ops("full", (), 0, "int64"))
+
+
+def _number(ops, value):
+    """An expression of dimensions as a tensor without any."""
+    return ops("reshape", ops("shape_to_tensor", (value,)), ())
 
 
 def _resize(ops, args, attrs):

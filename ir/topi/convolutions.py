@@ -7,7 +7,7 @@ from ..expr import as_expr, cast
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.ops.common import simplify
-from ..relax.rules import spelled
+from ..relax.window_rules import spelled
 from .apply import View, fits
 from .network import pads_of, spread
 from .windows import pad

@@ -77,6 +77,8 @@ def take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
 
     def place(i):
         index = as_expr(indices) if isinstance(indices, (int, tir.PrimExpr)) else indices[i]
+        if index.dtype.bits < 32:  # which need not hold the count
+            index = cast(index, "int32")
         if mode == "fast":
             return index
         if mode == "wrap":

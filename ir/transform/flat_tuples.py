@@ -3,15 +3,16 @@ from __future__ import annotations
 
 from ..names import unique_name
 from ..node import Mutator
-from ..relax.expr import DataflowVar, RelaxTuple, RelaxVar, function_of_blocks
+from ..relax.expr import (BindingBlock, DataflowVar, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
+                          function_of_blocks)
 from ..relax.struct_info import TupleStructInfo
 
 
 def flatten_tuples(func):
     """The function with a parameter of each field of parameters that are tuples, also of those inside, in order.
 
-    Ensures no parameter is a tuple, and no field of the result that is made in the function. What was a tuple is one of
-    the new parameters where it was used.
+    Ensures no parameter is a tuple, no field of the result is one, and a result that is a tuple is written as such. What
+    was a tuple is one of the new parameters where it was used.
     """
     return _flat_result(_flat_params(func))
 
@@ -54,20 +55,39 @@ class Fields(Mutator):
 
 
 def _flat_result(func):
-    fields = getattr(func.ret_struct_info, "fields", ())
-    if not any(isinstance(f, TupleStructInfo) for f in fields):
+    info = func.ret_struct_info
+    if not isinstance(info, TupleStructInfo) or isinstance(func.body.body, RelaxTuple) and not any(
+            isinstance(f, TupleStructInfo) for f in info.fields):
         return func
     values = {b.var: b.value for b in func.bindings}
+    names, items = {p.name for p in func.params} | {b.var.name for b in func.bindings}, []
 
     def leaves(expr):
         while isinstance(values.get(expr), (DataflowVar, RelaxTuple, RelaxVar)):
             expr = values[expr]
-        return [leaf for f in expr.fields for leaf in leaves(f)] if isinstance(expr, RelaxTuple) else [expr]
+        if isinstance(expr, RelaxTuple):
+            return [leaf for f in expr.fields for leaf in leaves(f)]
+        if not isinstance(expr.struct_info, TupleStructInfo):
+            return [expr]
+        return [leaf for n in range(len(expr.struct_info.fields)) for leaf in leaves(item(expr, n))]
+
+    def item(value, n):
+        """A variable that holds field n of what an operator gives as a tuple."""
+        field = TupleGetItem(value, n)
+        items.append(VarBinding(RelaxVar(unique_name(f"{getattr(value, 'name', 'output')}_{n}", names), field.struct_info),
+                                field))
+        return items[-1].var
 
     flat = RelaxTuple(tuple(leaves(func.body.body)))
-    blocks = [block.replace(bindings=tuple(b for b in block.bindings if b.var is not func.body.body))
+    blocks = [block.replace(bindings=tuple(b for b in block.bindings if b.var is not func.body.body or _is_call(b.value)))
               for block in func.body.blocks]
-    return function_of_blocks(func.params, blocks, flat, func.attrs)
+    return function_of_blocks(func.params, [*blocks, *([BindingBlock(tuple(items))] if items else ())], flat, func.attrs,
+                              func.is_pure)
+
+
+def _is_call(value):
+    """Whether a value is what the fields of a result are taken of."""
+    return not isinstance(value, (DataflowVar, RelaxTuple, RelaxVar))
 
 
 __all__ = ["Fields", "flatten_tuples"]

@@ -12,6 +12,7 @@ from ...relax.block_builder import BlockBuilder
 from ...relax.control import is_control
 from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
                            ShapeStructInfo, TensorStructInfo, TupleStructInfo)
+from ...relax.runtime_calls import RUNTIME
 from .legalize_others import LEGALIZE
 
 _ANY_SHAPES = ("dynamic",)  # in names of operators whose results' shapes a run tells
@@ -26,10 +27,18 @@ def legalize_ops(mod, customize_legalize_map=None, enable_warning=False):
     """
     legalize = _Legalize(mod, {**LEGALIZE, **{Op.get(k): f for k, f in (customize_legalize_map or {}).items()}},
                          enable_warning)
-    for name, func in mod.functions.items():
-        if isinstance(func, Function):
-            legalize.function(name, func)
-    return legalize.builder.get()
+    return legalize.functions(mod)
+
+
+def legalize_for_builds(mod):
+    """The module with calls that no row of the operator table computes, but LEGALIZE does, such as gradients, as calls of
+    PrimFuncs; itself where there are none."""
+    own = {name: LEGALIZE[name] for name in RUNTIME if name in LEGALIZE}
+    called = {str(c.op) for f in mod.functions.values() if isinstance(f, Function) for c in collect(f.body, RelaxCall)
+              if isinstance(c.op, str)}
+    if not called & set(own):
+        return mod
+    return _Legalize(mod, own, False).functions(mod)
 
 
 def register_legalize(op_name, legal_func=None):
@@ -41,6 +50,12 @@ class _Legalize(Mutator):
     def __init__(self, mod, table, warns):
         self.table, self.warns = table, warns
         self.builder, self.vars = BlockBuilder(mod), {}
+
+    def functions(self, mod):
+        for name, func in mod.functions.items():
+            if isinstance(func, Function):
+                self.function(name, func)
+        return self.builder.get()
 
     def function(self, name, func):
         builder = self.builder
@@ -119,4 +134,4 @@ def _is_known(info):
     return not isinstance(info, ShapeStructInfo) or info.values is not None
 
 
-__all__ = ["legalize_ops", "register_legalize"]
+__all__ = ["legalize_for_builds", "legalize_ops", "register_legalize"]

@@ -146,6 +146,11 @@ def _concat(builder, call):
     return builder.call_te(topi.concatenate, _fields(builder, call.args), call.attrs["axis"] or 0)
 
 
+def _take(builder, call):
+    mode = "clip" if call.attrs.get("mode") == "clip" else "wrap"  # -1 is the last, unless it says otherwise
+    return builder.call_te(topi.take, *call.args, call.attrs.get("axis"), mode=mode)
+
+
 def _split(builder, call):
     parts = call.attrs.get("indices_or_sections")
     if parts is None:  # the sizes of the parts
@@ -170,7 +175,7 @@ _rows({
     "broadcast_to": _by_topi("broadcast_to"), "permute_dims": _by_topi("transpose", "axes"),
     "squeeze": _by_topi("squeeze", "axis"), "expand_dims": _by_topi("expand_dims", "axis"),
     "tile": _by_topi("tile", "repeats"), "repeat": _by_topi("repeat", "repeats", "axis"),
-    "flip": _by_topi("flip", "axis"), "take": _by_topi("take", "axis", mode="wrap"),  # -1 is the last
+    "flip": _by_topi("flip", "axis"), "take": _take,
     "gather_elements": lambda builder, call: builder.call_te(topi.gather, call.args[0], call.attrs["axis"],
                                                              call.args[1]),
 })

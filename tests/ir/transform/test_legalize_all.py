@@ -202,3 +202,46 @@ def test_take_at_a_dimension(mod):
     x = np.arange(6, dtype="float32").reshape(2, 3)
     found = relax.VirtualMachine(relax.build(mod, "c"), tvm.cpu())["main"](tvm.nd.array(x))
     np.testing.assert_array_equal(found.numpy(), x[:, 2])
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("size, extent, dtype", [("5", 5, "int64"), ('"n"', 200, "int8"), ("200", 200, "uint8")])
+def test_take_holds_indices_in_its_mode_with_and_without_the_pass(mode, size, extent, dtype):
+    """Also an int8 or uint8 where these do not hold the extent, and indices that a run would else refuse."""
+    mod = tvm.script.from_source(f"""
+@I.ir_module
+class M:
+    @R.function
+    def main(x: R.Tensor(({size}, 2), "float32"), i: R.Tensor((4,), "{dtype}")):
+        return R.take(x, i, axis=-2, mode="{mode}")
+""")
+    x, at = np.arange(2 * extent, dtype=np.float32).reshape(-1, 2), np.array([-1, 7, -9, 100]).astype(dtype)
+    for form in (mod, relax.transform.LegalizeOps()(mod)):
+        found = tvm.compile(form, "c")(x, at)
+        np.testing.assert_array_equal(found, np.take(x, at.astype("int64"), axis=0, mode=mode))
+
+
+def test_what_no_row_computes_is_built_without_the_pass():
+    """Beside operators that a network computes, and where a run tells the shape."""
+    mod = tvm.script.from_source("""
+@I.ir_module
+class M:
+    @R.function
+    def main(g: R.Tensor((2, 3), "float32"), x: R.Tensor((5, 3), "float32"), i: R.Tensor((2,), "int64")):
+        y = R.grad.take_backward(g, x, i, axis=0)
+        return R.add(y, x)
+
+    @R.function
+    def part(x: R.Tensor((5, 3), "float32"), b: R.Tensor((2,), "int64"), e: R.Tensor((2,), "int64"),
+             s: R.Tensor((2,), "int64")):
+        y = R.dynamic_strided_slice(x, b, e, s)
+        return y
+""")
+    rng = np.random.default_rng(0)
+    g, x, i = rng.random((2, 3), np.float32), rng.random((5, 3), np.float32), np.array([4, 4])
+    expected = x.copy()
+    np.add.at(expected, i, g)
+    vm = relax.VirtualMachine(tvm.compile(mod, "c"), tvm.cpu())
+    np.testing.assert_allclose(vm["main"](*map(tvm.nd.array, (g, x, i))).numpy(), expected, rtol=1e-6)
+    bounds = (np.array([4, 0]), np.array([1, 3]), np.array([-1, 2]))
+    np.testing.assert_array_equal(vm["part"](*map(tvm.nd.array, (x, *bounds))).numpy(), x[4:1:-1, 0:3:2])
