@@ -141,7 +141,8 @@ def table(rows):
               "onnxruntime's error"]
     return markdown_table(titles, [
         [r.network, r.form, str(r.threads),
-         *(number(1e3 * r.seconds[side]) if side in r.seconds else "" for side in sides), f"{r.ratio:.2f}", f"{r.error:.1g}", f"{r.peer_error:.1g}"] for r in rows], left=2)
+         *(number(1e3 * r.seconds[side]) if side in r.seconds else "" for side in sides),
+         f"{r.ratio:.2f}", f"{r.error:.1g}", f"{r.peer_error:.1g}"] for r in rows], left=2)
 
 
 def worker(args, threads):
