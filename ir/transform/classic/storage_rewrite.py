@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from ...arith import Analyzer
 from ...arith.iter_map import is_affine_binding
-from ...expr import Call, IntImm, IterVar, Let, Max, Range, Var, as_expr, const, free_vars
+from ...expr import Call, IntImm, Max, Range, Var, as_expr, const, free_vars
 from ...node import Mutator, Visitor, collect, structural_equal
 from ...tir.buffer import Buffer
 from ...tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt,
                          While)
+from .contexts import defined_in
 
 REACH = 16           # how many times as large, or as small, memory may be that a buffer takes over
 SMALL_BITS = 32      # buffers of so few bits are registers
@@ -56,7 +57,7 @@ class _Uses(Visitor):
         self.entries, self.allocated, self.levels, self.open = [], {}, {}, []
         self.addressed = set()  # data pointers that stand in expressions by themselves
         self.threads = False    # within a launch
-        self.fixed = _defined(func.body)
+        self.fixed = defined_in(func.body)  # variables that have a value only within some statement
         self.visit(func.body)
 
     def visit(self, n):
@@ -113,12 +114,6 @@ class _Uses(Visitor):
     def _touch(self, data):
         if data in self.allocated and self.open:
             self.open[min(self.levels[data], len(self.open) - 1)].touched[data] = None
-
-
-def _defined(stmt):
-    """Variables that have a value only within some statement below."""
-    return {*(loop.loop_var for loop in collect(stmt, For)), *(let.var for let in collect(stmt, (LetStmt, Let))),
-            *(a.target.var for a in collect(stmt, AttrStmt) if isinstance(a.target, IterVar))}
 
 
 # ---------------------------------------------------------------- the plan
@@ -300,7 +295,7 @@ def _computes_in_place(stmt, target, source):
         return False
     loops = {loop.loop_var: Range(loop.min, loop.extent) for loop in collect(stmt, For)
              if any(s is store for s in collect(loop.body, BufferStore))}
-    if not (_defined(stmt) - set(loops)).isdisjoint(free_vars(store.indices)):
+    if not (defined_in(stmt) - set(loops)).isdisjoint(free_vars(store.indices)):
         return False
     return not loops or is_affine_binding(store.indices, loops)
 
