@@ -59,8 +59,10 @@ def _solve(an, form, var, limits):
     parts = _isolate(an, form, var)
     if parts is None:
         return None
-    weight, atom, rest = parts
-    rest = relax(an, rest, False, limits)
+    weight, atom, fixed = parts
+    rest = relax(an, fixed, False, limits)
+    if rest is not None and var in rest.vars:  # by a range that depends on it, as that of j from i to i + 8
+        return _solve(an, an.canonical.add(an.canonical.add(form, fixed, -1), rest, 1), var, {})
     low, high = linear_bound(an, weight)
     if rest is None or not weight.vars.isdisjoint(limits) or low <= 0 <= high:
         return None

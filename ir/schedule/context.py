@@ -1,8 +1,8 @@
 """Context: what a primitive sees of the function it rewrites, and how it refuses."""
 from __future__ import annotations
 
-from ..arith import Analyzer
-from ..expr import Range, is_const_int
+from ..arith import Analyzer, ConstIntBound
+from ..expr import Range, Var, is_const_int
 from ..names import unique_name
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import name_of, uses
@@ -94,6 +94,13 @@ def analyzer_of(loops):
     analyzer = Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    return analyzer
+
+
+def know_dimensions(analyzer, func):
+    """The Analyzer, which now knows that dimensions of parameters are at least 1: callers are held to that."""
+    for dim in (dim for b in func.buffer_map.values() for dim in b.shape if isinstance(dim, Var)):
+        analyzer.update(dim, ConstIntBound(1, ConstIntBound.POS_INF), True)
     return analyzer
 
 

@@ -6,7 +6,7 @@ from ..expr import Var, as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
-from .context import analyzer_of, is_unit, ranges_of
+from .context import analyzer_of, is_unit, know_dimensions, ranges_of
 from .dependence import turn_writes_input
 from .digits import Digits
 from .index import blocks_below, statements_below
@@ -68,7 +68,7 @@ def require_reorderable(ctx, chain, argument="'loops'"):
 def require_distinct(ctx, outermost, realize, argument):
     """Refuse unless each iteration of the loops from `outermost` down to a block runs another instance of it."""
     loops = _loops_from(ctx.index, realize, outermost)
-    digits = Digits(analyzer_of(ctx.index.loops_above(outermost)), ranges_of(loops))
+    digits = Digits(know_dimensions(analyzer_of(ctx.index.loops_above(outermost)), ctx.func), ranges_of(loops))
     found = digits.recovered([(value, 1) for value in realize.iter_values])
     for loop in loops:
         if loop.loop_var not in found and not is_unit(loop):

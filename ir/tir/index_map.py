@@ -137,11 +137,14 @@ class IndexMap(Node):
             raise ValueError(f"{self} has no inverse over {', '.join(map(str, shape))}: {found.errors[0]}")
         outputs, an = [Var(f"axis{i}", e.dtype) for i, e in enumerate(found.indices)], Analyzer()
         for v, e in zip(outputs, found.indices):
-            an.bind(v, Range.from_min_extent(e.base, e.args[0].extent if e.args else 1))
+            low = 0 if pad and an.can_prove(e.base >= 0) else e.base  # a buffer begins at 0, whatever is there
+            an.bind(v, Range(as_expr(low, v.dtype), e.base + (e.args[0].extent if e.args else 1) - low))
         back = inverse_affine_iter_map(found.indices, outputs)
         back = {v: an.simplify(back.get(v, r.min)) for v, r in ranges.items()}
         inverse = IndexMap(tuple(outputs), tuple(back.values()))
         outside = found.padding_predicate
+        for v, e in zip(outputs, found.indices):
+            outside = outside if is_const_int(e.base, 0) else logical_or(outside, v < e.base)
         for v, r in ranges.items():
             outside = logical_or(outside, v >= r.extent) if whole[v] is not r else outside
         return inverse, an.simplify(substitute(outside, back))

@@ -369,16 +369,21 @@ def _guarded_part(stmt, guards):
 
 
 def _guards(stmt):
-    """The parts of all likely conditions inside a statement but those that loops keep."""
-    found = []
+    """The parts of all likely conditions inside a statement but those that loops keep, and those of variables of `let`
+    there, which have no value outside."""
+    found, own = [], set()
 
     class Scan(Visitor):
         def visit_For(self, loop):
             if not _stays_whole(loop):
                 self.visit(loop.body)
 
+        def visit_LetStmt(self, let):
+            own.add(let.var)
+            self.visit(let.body)
+
         def visit_IfThenElse(self, branch):
-            found.extend(_likely_parts(branch))
+            found.extend(c for c in _likely_parts(branch) if own.isdisjoint(free_vars(c)))
             self.visit((branch.then_case, branch.else_case))
 
         def visit_BufferStore(self, _):

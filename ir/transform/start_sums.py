@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..arith.const_int_bound import ConstIntBound
-from ..expr import Var, is_const_int
+from ..expr import is_const_int
 from ..node import Visitor
 from ..schedule import Schedule, ScheduleError
 from ..schedule.blocks import uses
+from ..schedule.context import know_dimensions
 
 
 def start_sums(func):
@@ -29,9 +29,7 @@ class _MayBeEmpty(Visitor):
     """[(block, place of the outermost loop of its reduction)] of the reductions that may have no terms."""
 
     def __init__(self, func):
-        self.loops, self.blocks, self.analyzer = [], [], Analyzer()
-        for dim in {dim for b in func.buffer_map.values() for dim in b.shape if isinstance(dim, Var)}:
-            self.analyzer.update(dim, ConstIntBound(1, ConstIntBound.POS_INF))
+        self.loops, self.blocks, self.analyzer = [], [], know_dimensions(Analyzer(), func)
 
     def visit_For(self, loop):
         self.loops.append(loop)

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from math import prod
 
-from ...arith.const_int_bound import ConstIntBound
 from ...expr import (FloorDiv, FloorMod, PrimExpr, Range, Var, cast, const, free_vars, is_const_int, logical_and,
                      substitute)
 from ...node import collect
 from ...tir.stmt import BlockRealize, For, SeqStmt, for_
 from ..blocks import is_true, uses
+from ..context import know_dimensions
 from ..registry import BOOL, EXTENTS, LOOP, LOOPS, PLACE, Result, primitive
 
 
@@ -144,10 +144,8 @@ def _require_known(ctx, loop, analyzer, factors):
         if v not in known:
             ctx.refuse("'factors'", f"{_listed(factors)} have the variable {v.name}, which is neither a parameter nor a "
                        "dimension of one", "", [loop])
-    for b in func.buffer_map.values() if used else ():
-        for dim in b.shape:
-            if isinstance(dim, Var):
-                analyzer.update(dim, ConstIntBound(1, ConstIntBound.POS_INF), True)
+    if used:
+        know_dimensions(analyzer, func)
 
 
 def _reaches(analyzer, factors, product, extent):

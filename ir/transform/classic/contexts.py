@@ -1,7 +1,7 @@
 """What hosts prepare for devices: their contexts, and memories that have addresses of their own."""
 from __future__ import annotations
 
-from ...expr import IterVar, PrimExpr, Var, free_vars
+from ...expr import IterVar, Let, PrimExpr, Var, free_vars
 from ...node import Mutator, Node, collect, node, structural_equal
 from ...target import Target
 from ...tir.runtime_ops import PACKED_FUNCTIONS
@@ -17,7 +17,7 @@ MEMORY_INFO = "tvm.info.mem."
 
 def defined_in(stmt):
     """The variables that a statement defines."""
-    return {n.loop_var for n in collect(stmt, For)} | {n.var for n in collect(stmt, (IterVar, LetStmt))} | {
+    return {n.loop_var for n in collect(stmt, For)} | {n.var for n in collect(stmt, (IterVar, Let, LetStmt))} | {
         n.buffer.data for n in collect(stmt, DeclBuffer)}
 
 

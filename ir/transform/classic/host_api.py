@@ -12,7 +12,7 @@ from ...target import Target
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from ...tir.intrin import ret
-from ...tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, Evaluate, IfThenElse, LetStmt, SeqStmt
+from ...tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, Evaluate, IfThenElse, LetStmt, seq
 
 TARGET, CALLING = "target", "calling_conv"
 PACKED = 1  # TVM's number of the calling convention of packed functions
@@ -80,7 +80,7 @@ class _Calls(Mutator):
 # ---------------------------------------------------------------- unpacked
 
 def _unpacked(symbol, func, host):
-    body = SeqStmt((func.body, Evaluate(ret(0))))
+    body = seq(func.body, Evaluate(ret(0)))
     if func.buffer_map:
         for key, value in (("device_type", _device(func)), ("device_id", 0)):
             body = AttrStmt("default", key, const(value), body)
@@ -112,7 +112,7 @@ def _packed(symbol, func, host):
         if p in func.buffer_map:
             entry.tensor(p, func.buffer_map[p])
     body = AttrStmt(0, "compute_scope", StringImm(f"{symbol}_compute_"), _Returned(value, code).visit(func.body))
-    body = entry.around(SeqStmt((body, Evaluate(ret(0)))))
+    body = entry.around(seq(body, Evaluate(ret(0))))
     return func.replace(params=(args, codes, count, value, code, resource), buffer_map={}, body=body).with_attr(
         {CALLING: PACKED, TARGET: Target.get(host)})
 
@@ -221,7 +221,7 @@ class _Entry:
         if buffer.shape:
             check = IfThenElse(_not_null(given.data), AssertStmt(
                 compact, StringImm(f"{name}.strides: expected to be compact array"), Evaluate(const(0))))
-            self.then.append(lambda body: SeqStmt((check, body)))
+            self.then.append(lambda body: seq(check, body))
 
     def around(self, body):
         if self.device_id in self.known:
@@ -245,6 +245,9 @@ class _Returned(Mutator):
                              "may end the function")
         return self.generic_visit(loop)
 
+    def visit_SeqStmt(self, s):
+        return seq(*map(self.visit, s.seq))
+
     def visit_Evaluate(self, stmt):
         if not (isinstance(stmt.value, Call) and stmt.value.op == "tir.ret"):
             return stmt
@@ -252,8 +255,8 @@ class _Returned(Mutator):
         wide, code = ("float64", FLOAT) if result.dtype.is_float else ("int64", BOOL if result.dtype.is_bool else INT)
         if wide not in self.buffers:
             self.buffers[wide] = decl_buffer((1,), wide, self.value.name, strides=(1,), data=self.value)
-        return SeqStmt((BufferStore(self.buffers[wide], Cast(DataType(wide), result), (const(0),)),
-                        BufferStore(self.code, const(code), (const(0),)), Evaluate(ret(0))))
+        return seq(BufferStore(self.buffers[wide], Cast(DataType(wide), result), (const(0),)),
+                   BufferStore(self.code, const(code), (const(0),)), Evaluate(ret(0)))
 
 
 __all__ = ["make_packed_api", "make_unpacked_api"]

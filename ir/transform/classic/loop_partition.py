@@ -9,6 +9,7 @@ from ...tir.renew import renew_defs
 from ...tir.stmt import BufferLoad, seq
 from ..loop_partition import loop_partition as partition
 from ..walk import StmtMutator
+from .contexts import defined_in
 
 _KINDS = ("serial", "parallel", "unrolled")
 
@@ -49,13 +50,13 @@ class _Split(StmtMutator):
         held, var = [], loop.loop_var
         first, end = loop.min, loop.min + loop.extent
         low, high = first, end
+        inside = defined_in(loop.body)
         for condition, inner in found.conditions:
-            if var not in set(free_vars(condition)) or collect(condition, BufferLoad):
+            used, turns = set(free_vars(condition)), {x.loop_var: _interval(x) for x in inner}
+            if var not in used or collect(condition, BufferLoad) or not used.isdisjoint(inside - set(turns)):
                 continue
-            holds = deduce_bound(var, condition, {**self.around, var: _interval(loop)},
-                                 {x.loop_var: _interval(x) for x in inner})
-            if holds.is_nothing() or not {x.loop_var for x in inner}.isdisjoint(
-                    free_vars((holds.min_value, holds.max_value))):
+            holds = deduce_bound(var, condition, {**self.around, var: _interval(loop)}, turns)
+            if holds.is_nothing() or not inside.isdisjoint(free_vars((holds.min_value, holds.max_value))):
                 continue
             held.append(condition)
             low = Max(low, holds.min_value) if holds.has_lower_bound() else low

@@ -67,7 +67,8 @@ class _Widths(Visitor):
         if id(var) in self.fixed:
             return
         self.own[id(var)] = dtype.bits
-        outer, self.around = self.around, max(self.around, self._width(low + extent))  # with which it is compared
+        ends = self._width(low + extent), self._width(extent)  # with which it is compared, and which it has the type of
+        outer, self.around = self.around, max(self.around, *ends)
         self.visit(var)
         self.around = outer
 

@@ -11,6 +11,7 @@ from ...node import Mutator, Visitor, collect, structural_equal
 from ...tir.buffer import Buffer
 from ...tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt,
                          While)
+from .contexts import defined_in
 
 REACH = 16           # how many times as large, or as small, memory may be that a buffer takes over
 SMALL_BITS = 32      # buffers of so few bits are registers
@@ -18,12 +19,13 @@ TAG_ALIGN = 32       # bits at which parts of the memory behind a tag begin
 _SCOPES = (For, While, IfThenElse, AssertStmt, LetStmt)
 _LEAVES = (BufferStore, Evaluate)
 _LAUNCHES = ("thread_extent", "virtual_thread")
+_KEPT_APART = ("extern_scope", "volatile_scope", *_LAUNCHES)  # attributes in which nothing is computed in place
 
 
 def storage_rewrite(func):
-    """Requires no blocks. Ensures that each buffer is allocated around the function's body, or within the outermost
-    parallel loop, launch of threads or virtual thread around its uses (of loops bound to threads, the innermost); that
-    nothing unused is; and that of the buffers of one scope there
+    """Requires no blocks. Ensures that each buffer is allocated around the function's body, or within the innermost
+    loop around its uses that is parallel or bound to threads, or the outermost launch of threads or virtual thread
+    there; that nothing unused is; and that of the buffers of one scope
     - one whose last use is the statement in which another of its size begins, and which is read there only to compute
       what is stored at the same place, holds the other, too;
     - one takes the memory of another that is used no more, where both have one dimension and one dtype, and constant
@@ -55,9 +57,7 @@ class _Uses(Visitor):
         self.entries, self.allocated, self.levels, self.open = [], {}, {}, []
         self.addressed = set()  # data pointers that stand in expressions by themselves
         self.threads = False    # within a launch
-        self.fixed = {          # variables that have a value only within some statement
-            *(loop.loop_var for loop in collect(func.body, For)), *(let.var for let in collect(func.body, LetStmt)),
-            *(a.target.var for a in collect(func.body, AttrStmt) if hasattr(a.target, "var"))}
+        self.fixed = defined_in(func.body)  # variables that have a value only within some statement
         self.visit(func.body)
 
     def visit(self, n):
@@ -93,10 +93,11 @@ class _Uses(Visitor):
             self._touch(n.buffer.data)
 
     def visit_DeclBuffer(self, decl):
-        if not self.fixed.intersection(free_vars(decl.buffer.shape)):
+        shape = decl.buffer.shape
+        if not self.fixed.intersection(free_vars(shape)) and not collect(shape, BufferLoad):
             self.allocated[decl.buffer.data] = decl.buffer
             self.levels[decl.buffer.data] = len(self.open)
-        self.visit(decl.body)
+        self.visit((shape, decl.body))
 
     def visit_BufferLoad(self, load):
         self.visit(load.indices)
@@ -156,7 +157,7 @@ class _Plan:
             if not e.begin and around[-1] is e.stmt:
                 around.pop()
                 self.free = [s for s in self.free if s.attach is not e.stmt]
-            elif not e.end and (_is_bound(e.stmt) or around[-1] is None and _launches(e.stmt)):
+            elif not e.end and (_runs_apart(e.stmt) or around[-1] is None and _launches(e.stmt)):
                 around.append(e.stmt)
             if e.end:
                 self.free += [self.of[data] for data in kills if data not in replaced and _is_shared(self.of[data])]
@@ -178,7 +179,7 @@ class _Plan:
             old = self.uses.allocated[source]
             if (storage.scope, storage.attach, storage.element, storage.bits) == (
                     buffer.scope, attach, buffer.dtype.with_lanes(1), _bits(buffer)) and structural_equal(
-                        old.shape, buffer.shape) and _is_kept(buffer.scope) and _computes_in_place(
+                        (old.shape, old.strides), (buffer.shape, buffer.strides)) and _is_kept(buffer.scope) and _computes_in_place(
                             stmt, buffer.data, source):
                 replaced.add(source)
                 return storage
@@ -209,12 +210,12 @@ class _Plan:
         hosts, ends = {}, {}
         for s in self.storages:
             if not _tag(s.scope) or not s.bits or any(
-                    b.data in self.uses.addressed or len(b.shape) != 1 for b in s.buffers):
+                    b.data in self.uses.addressed or len(b.shape) != 1 or b.strides for b in s.buffers):
                 continue
             host = hosts.setdefault((s.attach, s.scope), s)
             if host is not s:
-                s.host, s.offset = host, ends[host]
-            ends[host] = -(-(s.offset + s.bits) // TAG_ALIGN) * TAG_ALIGN
+                s.host, s.offset = host, _up(ends[host], max(b.dtype.bits * b.dtype.lanes for b in s.buffers))
+            ends[host] = _up(s.offset + s.bits, TAG_ALIGN)
         for host, end in ends.items():
             if any(s.host is host for s in self.storages):
                 host.bits = end
@@ -236,13 +237,17 @@ class _Plan:
             b.data_alignment for b in storage.buffers))
 
 
+def _up(bits, unit):
+    return -(-bits // unit) * unit
+
+
 def _launches(stmt):
-    return isinstance(stmt, For) and stmt.kind == "parallel" or isinstance(
-        stmt, AttrStmt) and stmt.attr_key in _LAUNCHES
+    return isinstance(stmt, AttrStmt) and stmt.attr_key in _LAUNCHES
 
 
-def _is_bound(stmt):
-    return isinstance(stmt, For) and stmt.kind == "thread_binding"
+def _runs_apart(stmt):
+    """Whether the turns of a loop have memory of their own, wherever it stands."""
+    return isinstance(stmt, For) and stmt.kind in ("parallel", "thread_binding")
 
 
 def _tag(scope):
@@ -258,7 +263,8 @@ def _is_kept(scope):
 
 def _is_shared(storage):
     """Whether memory that is used no more may be another's."""
-    return _is_kept(storage.scope) and (bool(_tag(storage.scope)) or not 0 < storage.bits <= SMALL_BITS)
+    return _is_kept(storage.scope) and not storage.buffers[0].strides and (
+        bool(_tag(storage.scope)) or not 0 < storage.bits <= SMALL_BITS)
 
 
 def _bits(buffer):
@@ -274,8 +280,7 @@ def _computes_in_place(stmt, target, source):
     read of `source` then is the same element, and reads nothing of `target`."""
     stores = [s for s in collect(stmt, BufferStore) if s.buffer.data is target]
     loads = [n for n in collect(stmt, BufferLoad) if n.buffer.data in (target, source)]
-    if len(stores) != 1 or collect(stmt, While) or any(isinstance(a, AttrStmt) and a.attr_key in (
-            "extern_scope", "volatile_scope") for a in collect(stmt, AttrStmt)):
+    if len(stores) != 1 or collect(stmt, While) or any(a.attr_key in _KEPT_APART for a in collect(stmt, AttrStmt)):
         return False
     store, = stores
     own = [n for n in collect(store.value, BufferLoad) if n.buffer.data is source]
@@ -284,13 +289,21 @@ def _computes_in_place(stmt, target, source):
         for n in collect(part, BufferLoad)]
     if len(own) != len(loads) or collect(store.indices, BufferLoad) or any(n.buffer.data is source for n in nested):
         return False
-    if any(not structural_equal(n.indices, store.indices) or n.dtype != store.value.dtype for n in own):
+    if not all(structural_equal(_place(n), _place(store)) for n in own):
         return False
     if any(s.buffer.data is source for s in collect(stmt, BufferStore)):
         return False
     loops = {loop.loop_var: Range(loop.min, loop.extent) for loop in collect(stmt, For)
              if any(s is store for s in collect(loop.body, BufferStore))}
+    if not (defined_in(stmt) - set(loops)).isdisjoint(free_vars(store.indices)):
+        return False
     return not loops or is_affine_binding(store.indices, loops)
+
+
+def _place(access):
+    """Which elements of its memory an access is to, whatever the view."""
+    b = access.buffer
+    return access.indices, b.shape, b.strides, as_expr(b.elem_offset), const(0, b.dtype)
 
 
 # ---------------------------------------------------------------- the program

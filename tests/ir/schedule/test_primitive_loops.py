@@ -31,6 +31,23 @@ def late(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
 
 
 @T.prim_func
+def sums_of_any(a: T.handle, b: T.handle):
+    n, m = T.int32(), T.int32()
+    A, B = T.match_buffer(a, (n, m, 3)), T.match_buffer(b, (n, m))
+    for i, j, k in T.grid(n, m, 3):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+
+
+def _digits_exchanged(sch):
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("B")[:2]), [None, 8])
+    sch.reorder(inner, outer)
+
+
+@T.prim_func
 def sums_together(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), C: T.Buffer((5, 9), "float32")):
     for i, k in T.grid(5, 9):
         with T.block("B"):
@@ -81,6 +98,16 @@ LEGAL = {
                 vj = T.axis.spatial(22, j_0 * 4 + j_1)
                 T.where(j_0 * 4 + j_1 < 22)
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "reorder of parts of fused symbolic loops around a sum": (sums_of_any, _digits_exchanged, """
+        for i_j_fused_1, i_j_fused_0, k in T.grid(8, (n * m + 7) // 8, 3):
+            with T.block("B"):
+                vi = T.axis.spatial(n, (i_j_fused_0 * 8 + i_j_fused_1) // m)
+                vj = T.axis.spatial(m, (i_j_fused_0 * 8 + i_j_fused_1) % m)
+                vk = T.axis.reduce(3, k)
+                T.where(i_j_fused_0 * 8 + i_j_fused_1 < n * m)
+                with T.init():
+                    B[vi, vj] = T.float32(0.0)
+                B[vi, vj] = B[vi, vj] + A[vi, vj, vk]"""),
     "split of a symbolic loop, the outer factor given": (rows, lambda s: s.split(loop(s, "C", 0), [2, None]), """
         for i_0, i_1, j in T.grid(2, (n + 1) // 2, 6):
             with T.block("C"):

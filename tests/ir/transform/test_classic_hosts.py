@@ -189,6 +189,21 @@ def test_what_a_packed_function_returns():
         done("MakePackedAPI", func.without_attr("target"))
 
 
+@pytest.mark.parametrize("name", ["MakePackedAPI", "MakeUnpackedAPI"])
+def test_statements_before_what_is_returned_print_as_they_are(name):
+    @T.prim_func
+    def counted(A: T.Buffer((2,), "int32"), B: T.Buffer((2,), "int32"), n: T.int32):
+        A[0] = n
+        if n > 3:
+            B[0] = n
+            return n
+        B[1] = n
+        return 2
+
+    after = done(name, _for_host(counted))
+    tvm.ir.assert_structural_equal(tvm.script.from_source(after.script()), after)
+
+
 def test_functions_call_others_by_their_symbols():
     @I.ir_module
     class Module:

@@ -6,7 +6,7 @@ from test_classic_passes import assert_becomes, done
 
 import ingot as tvm
 from ingot.ir.node import collect
-from ingot.ir.tir import DeclBuffer, IfThenElse
+from ingot.ir.tir import DeclBuffer, For, IfThenElse
 from ingot.script import tir as T
 
 
@@ -324,8 +324,56 @@ def read_elsewhere(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32"))
         D[i] = C[i]
 
 
-@pytest.mark.parametrize("source", [written_twice, two_to_one, read_elsewhere], ids=lambda f: f.__name__)
-def test_what_is_not_computed_in_place(source):
+def read_through_a_view(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((16,), "float32")
+    later = T.Buffer((12,), "float32", data=C.data, elem_offset=4)
+    for i in range(16):
+        B[i] = A[i]
+    for i in range(12):
+        later[i] = B[i] + T.float32(1)
+    for i in range(16):
+        D[i] = later[i % 12]
+
+
+def stored_at_a_let(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32")
+    C = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        B[i] = A[i]
+    for i in range(16):
+        k: T.int32 = i
+        C[i - k] = B[i - k] + T.float32(1)
+    for i in range(16):
+        D[i] = C[0]
+
+
+def behind_strides(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+    B = T.decl_buffer((16,), "float32", strides=(2,))
+    for i in range(16):
+        B[i] = A[i]
+    for i in range(16):
+        D[i] = B[15 - i]
+    C = T.decl_buffer((16,), "float32")
+    for i in range(16):
+        C[i] = A[i] + D[i]
+    for i in range(16):
+        D[i] = C[15 - i]
+
+
+def sized_by_what_is_stored(A: T.Buffer((1,), "int32"), D: T.Buffer((16,), "int32")):
+    B = T.decl_buffer((1,), "int32")
+    B[0] = A[0] + 1
+    C = T.decl_buffer((B[0],), "int32")
+    for i in range(16):
+        C[i % B[0]] = i
+        D[i] = C[i % B[0]]
+
+
+@pytest.mark.parametrize("source", [
+    written_twice, two_to_one, read_elsewhere, read_through_a_view, stored_at_a_let, behind_strides,
+    sized_by_what_is_stored], ids=lambda f: f.__name__)
+def test_what_shares_no_memory(source):
     func = T.prim_func(source)
     after = done("StorageRewrite", func)
     inputs = arguments(func)
@@ -333,17 +381,32 @@ def test_what_is_not_computed_in_place(source):
     assert len(collect(after.body, DeclBuffer)) == 2
 
 
-def test_memory_behind_a_tag_is_one():
+def test_turns_of_parallel_loops_have_their_own():
+    @T.prim_func
+    def func(D: T.Buffer((4, 4), "float32")):
+        for i in T.parallel(4):
+            for j in T.parallel(4):
+                for k in range(2):
+                    B = T.decl_buffer((16,), "float32")
+                    B[k] = T.float32(i + j)
+                    D[i, j] = B[k]
+
+    inner, = (loop for loop in collect(done("StorageRewrite", func).body, For) if loop.loop_var.name == "j")
+    assert isinstance(inner.body, DeclBuffer)
+
+
+@pytest.mark.parametrize("dtype, size", [("int16", 12), ("float64", 24)])
+def test_memory_behind_a_tag_is_one(dtype, size):
     @T.prim_func
     def func(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
         for i in range(8):
             B = T.decl_buffer((8,), "float32", scope="local.L0A")
-            C = T.decl_buffer((8,), "int16", scope="local.L0A")
+            C = T.decl_buffer((8,), dtype, scope="local.L0A")
             B[i] = A[i]
-            C[i] = T.Cast("int16", i)
+            C[i] = T.Cast(dtype, i)
             D[i] = B[i] + T.Cast("float32", C[i])
 
     after = done("StorageRewrite", func)
     inputs = arguments(func)
     assert_same_results(results(func, inputs), after, inputs)
-    assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [12]
+    assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [size]

@@ -69,6 +69,12 @@ def test_the_end_of_a_loop_fits_its_variable():
         for i in range(T.int64(1 << 15)):
             B[T.int64(0)] = T.Cast("int32", i)
 
+    @T.prim_func
+    def from_below(B: T.Buffer((1,), "int32")):
+        for i in range(T.int64(-2), T.int64(1 << 15) - T.int64(1)):
+            B[T.int64(0)] = T.Cast("int32", i)
+
+    assert collect(done("NarrowDataType", from_below, 16).body, For)[0].loop_var.dtype == "int64"
     assert collect(done("NarrowDataType", func, 16).body, For)[0].loop_var.dtype == "int64"
     assert collect(done("NarrowDataType", func, 32).body, For)[0].loop_var.dtype == "int32"
     with pytest.raises(ValueError, match="target_bits is 8, 16, 32 or 64, not 12"):

@@ -33,7 +33,15 @@ def chosen(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), n: T.int32)
         B[i] = T.Select(T.likely(i * 2 < n), A[i], T.Select(T.likely(i > 5), A[n - i], 3))
 
 
-@pytest.mark.parametrize("func, loops", [(tiled, 2), (two_sides, 3), (chosen, 2)])
+@T.prim_func
+def from_the_outer_one(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), n: T.int32):
+    for i in range(n):
+        for j in range(i, i + 8):
+            if T.likely(i + j * 2 + n < 40 - i):
+                B[i] = B[i] + j
+
+
+@pytest.mark.parametrize("func, loops", [(tiled, 2), (two_sides, 3), (chosen, 2), (from_the_outer_one, 2)])
 def test_the_parts_compute_what_the_loop_did(func, loops):
     after = done("LoopPartition", func)
     for n in (0, 1, 2, 3, 4, 5, 8, 13, 30):
@@ -41,6 +49,25 @@ def test_the_parts_compute_what_the_loop_did(func, loops):
         assert_same_results(results(func, inputs), after, inputs)
     outer = [loop for loop in collect(after.body, For) if loop.loop_var.name == "i"]
     assert len(outer) >= loops and any(not collect(loop, (IfThenElse, Select)) for loop in outer)
+
+
+@pytest.mark.parametrize("extent", ["8", "n"])
+def test_conditions_of_a_let_inside_stay(extent):
+    func = from_source(f"""
+from ingot.script import tir as T
+@T.prim_func
+def func(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32"), n: T.int32):
+    for i in range({extent}):
+        k: T.int32 = i * 2 + A[i]
+        for j in range(4):
+            if T.likely(k + j + i < n):
+                B[i] = B[i] + j
+""")
+    after = done("LoopPartition", func)
+    for n in (0, 3, 20):
+        inputs = [np.arange(64, dtype="int32") % 5, np.zeros(64, "int32"), n]
+        assert_same_results(results(func, inputs), after, inputs)
+    assert len(collect(after.body, For)) == 2
 
 
 def test_conditions_that_no_turn_decides_stay():
