@@ -110,6 +110,14 @@ class LetSpec(Spec):
 
 
 @dataclass(frozen=True)
+class ConstantSpec(Spec):
+    """T.allocate_const: a ConstantArray, to which a name points."""
+
+    value: object
+    place = "`name = T.allocate_const(data, dtype, extents)`"
+
+
+@dataclass(frozen=True)
 class AssertSpec(Spec):
     condition: object
     message: object

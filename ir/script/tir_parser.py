@@ -281,6 +281,12 @@ class TIRParser(BlockParser):
         self.define(name, var)
         return Scoped(lambda rest: LetStmt(var, value, rest))
 
+    def _constant(self, node, name, spec):
+        return self._let(name, spec.value, spec.value.dtype)
+
+    def _with_constant(self, node, spec, name, inner):
+        return self._let(name or "constant", spec.value, spec.value.dtype).build(joined(inner()))
+
     def _store(self, target, node, value):
         """buffer[indices] = value"""
         buffer = self.eval(target.value)
@@ -420,10 +426,11 @@ SPEC_STATEMENTS = {
     S.LaunchSpec: TIRParser._launch_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
+    S.ConstantSpec: TIRParser._constant,
     S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
     S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.AssertSpec: TIRParser._with_assert,
-    S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
+    S.ConstantSpec: TIRParser._with_constant, S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

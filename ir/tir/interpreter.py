@@ -396,6 +396,10 @@ class Compiler:
         """The name of a constant."""
         return self.immediates.setdefault(text, f"c{len(self.immediates)}")
 
+    def expr_ConstantArray(self, e):
+        data = e.known()
+        return self.immediate(f"np.frombuffer({data.tobytes()!r}, np.dtype('{e.elements.numpy.name}')).reshape({data.shape})")
+
     def expr_StringImm(self, e):
         return repr(e.value)
 
