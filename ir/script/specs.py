@@ -106,6 +106,7 @@ class AttrsSpec(Spec):
 class LetSpec(Spec):
     value: object
     dtype: str | None
+    var: object = None
     place = "`with T.LetStmt(value) as name:`"
 
 

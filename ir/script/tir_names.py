@@ -337,7 +337,7 @@ ROWS = {
     "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
-    "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),
+    "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
     # expressions
     **{name: _typed(build) for name, build in TYPED.items()},

@@ -315,6 +315,7 @@ def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
                  "target", "Ptr", "buffer",
+                 "allocate_const",  # tests/ir/tir/test_constants.py
                  "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
                  "create_barriers", *(n for n in ROWS if n.startswith("ptx_"))}  # tests/gpu/test_gpu_mma.py
     texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])
