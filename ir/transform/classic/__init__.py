@@ -64,7 +64,7 @@ CLASSIC = rows(
     ("LowerDeviceKernelLaunch", module_row, lower_device_kernel_launch),
     ("LowerCrossThreadReduction", tir_row, lower_cross_thread_reduction, "blocks"),
     ("InlinePrivateFunctions", module_row, inline_private_functions),
-    ("CompactBufferAllocation", tir_row, compact_buffers, "opaque blocks", "", 0, None, {"in_registers": False}),
+    ("CompactBufferAllocation", tir_row, compact_buffers, "opaque blocks", "", 0, None, {"scripted": True}),
     ("CommonSubexprElimTIR", tir_row, common_subexpr_elim, "", "", 0, {"tir.disable_cse_tir": (
         flag, lambda value: {"enable_cse_tir": not value})}),
     ("CombineContextCall", tir_row, combine_context_call),
