@@ -289,8 +289,8 @@ DTYPE_FIRST = {
 }
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret", "assume", "q_multiply_shift",
-                                                            "q_multiply_shift_per_axis")},
+    **{name: _of_values(getattr(intrin, name)) for name in (
+        "likely", "ignore_loop_partition", "ret", "assume", "q_multiply_shift", "q_multiply_shift_per_axis")},
     **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
     "address_of": intrin.address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (

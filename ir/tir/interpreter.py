@@ -452,7 +452,7 @@ class Compiler:
             return f"{e.op.removeprefix('tir.')}({', '.join(args)})"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]
-        if op == "likely":
+        if op in ("likely", "ignore_loop_partition"):
             return args[0]
         if op == "if_then_else":
             if e.args[0].dtype.lanes > 1:

@@ -106,6 +106,7 @@ EXPRESSIONS = {
     "T.q_multiply_shift_per_axis(i, j, 0, 2, 31, False, True)":
         'T.Cast("int32", T.shift_right(T.Cast("int64", i) * T.Cast("int64", j) + '
         'T.shift_left(T.int64(1), T.int64(32)), T.int64(33)))',
+    "T.ignore_loop_partition(i < 1)": "T.ignore_loop_partition(i < 1)",
     "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)", "T.assume(i < 1)": "T.assume(i < 1)",
     'T.undef(dtype="int32")': 'T.undef("int32")', 'T.vscale()': "T.vscale()",
     'T.get_active_lane_mask("boolx4", i, j)': 'T.get_active_lane_mask("boolx4", i, j)',
