@@ -361,7 +361,7 @@ class CExpr(Vectors):
             return self._barrier(e.args[0].value), POSTFIX
         if name == "if_then_else":
             return self._conditional(*e.args)
-        if name == "likely":
+        if name in ("likely", "ignore_loop_partition"):
             return self._print(e.args[0])
         if name == "reinterpret":
             return self._reinterpret(e, *e.args)

@@ -13,6 +13,7 @@ from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
 from .c_strides import Strides
 from .c_types import UnsupportedType, c_string, identifier
+from .constant_arrays import constant_array
 from .dialect import C
 from .index_uses import indexed_by, is_index
 from .micro_kernels import micro_kernel
@@ -275,6 +276,9 @@ class CPrinter(Visitor):
         self.names.release(b)
 
     def visit_LetStmt(self, let):
+        if let.constant is not None:
+            constant_array(self, let)
+            return
         if let.var.dtype.is_int and not is_index(let):
             value = self.expr.converted(let.value)
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
@@ -284,6 +288,10 @@ class CPrinter(Visitor):
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
+
+    def declare_constant(self, text):
+        """Declare an array whose elements the text has."""
+        self.line(text)
 
     def visit_AssertStmt(self, stmt):
         if self.parallel:

@@ -32,6 +32,7 @@ class Dialect:
     failure     (type of a kernel that can fail, its statement where a message says why, its last); None: none can
     restrict    before a pointer that alone reaches what it points to
     pointers    {scope of a buffer: the qualifier of a pointer to it}; memories: of its declaration
+    constant    before an array whose elements stand in a kernel, which have at most so many bytes: most_constant
     aligned     before an array that vectors are loaded from, if it has at least so many bytes: least_aligned
     unroll      before a loop of which {count} turns become copies
     parallel    before a loop, or the first of a nest that {collapse} tells of, whose iterations threads share; None:
@@ -63,6 +64,8 @@ class Dialect:
     restrict: str = ""
     pointers: dict = field(default_factory=dict)
     memories: dict = field(default_factory=dict)
+    constant: str = "static const "
+    most_constant: int = 1 << 62
     aligned: str = ""
     least_aligned: int = 16
     unroll: str = ""

@@ -8,6 +8,7 @@ from ..ir.tir.buffer import Buffer
 from ..ir.tir.stmt import BufferLoad
 from ..ir.tir.intrinsics import ALL_INTRINSICS
 from .c_expr import ADDITIVE, MULTIPLICATIVE, POSTFIX, UNARY, CExpr, EmitError
+from .c_layout import INDENT, wrapped
 from .c_types import C_TYPES
 from .c_function import CPrinter
 from .c_vectors import LOADED
@@ -45,7 +46,8 @@ OPENCL = Dialect(
     math={dtype: _functions(dtype) for dtype in ("float32", "float64")}, bits=FLOAT_BITS, runtime="ingot_",
     headers={"helpers": "ingot_math.h", "half": "ingot_half.h"},
     entry="__kernel ", inline="static inline ", restrict="restrict ", pointers={"global": "__global "},
-    memories={"shared": "__local ", "shared.dyn": "__local "}, aligned="__attribute__((aligned(16))) ",
+    memories={"shared": "__local ", "shared.dyn": "__local "}, constant="__constant ", most_constant=1 << 16,
+    aligned="__attribute__((aligned(16))) ",
     unroll="#pragma unroll {count}",
     threads={f"{tag}.{axis}": f"(int){function}({n})" for tag, function in (
         ("blockIdx", "get_group_id"), ("threadIdx", "get_local_id")) for n, axis in enumerate("xyz")},
@@ -129,6 +131,10 @@ class OpenCLPrinter(CudaPrinter):
             self.visit(decl.body)
         else:
             super().visit_DeclBuffer(decl)
+
+    def declare_constant(self, text):
+        """What is __constant stands where a kernel begins."""
+        self.shared_memory += wrapped(INDENT + text)
 
     def local(self, b):
         """Declare a buffer in local memory; returns its name, which stays taken."""

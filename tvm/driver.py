@@ -7,6 +7,7 @@ from ..ir.module import GlobalVar, IRModule
 from ..ir.relax.expr import Function
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
+from ..ir.transform.classic.extract_constants import bind_constants
 from ..ir.transform.classic.inline import inline_private_functions
 from ..ir.transform.context import PassContext
 from ..ir.transform.pass_table import TIR
@@ -103,7 +104,7 @@ def _functions(inp, args, name, binds):
     if not inp.functions:
         raise ValueError("the module has no function")
     found = {}
-    for n, f in inline_private_functions(inp).functions.items():
+    for n, f in inline_private_functions(bind_constants(inp)).functions.items():
         calls = collect(f.body, GlobalVar)
         if calls:
             raise ValueError(f"function {n} calls {calls[0].name} of its module, which cannot be inlined: that takes "

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..arith import Analyzer, ConstIntBound
 from ..expr import Range, Var, is_const_int
 from ..names import unique_name
-from ..tir.stmt import BlockRealize, For, SeqStmt
+from ..tir.stmt import BlockRealize, For, SeqStmt, is_constant
 from .blocks import name_of, uses
 from .errors import ScheduleError
 from .handles import Mark
@@ -58,13 +58,14 @@ class Context:
         return unique_name(hint, {*self.index.names, *taken})
 
     def scope(self, realize, argument):
-        """The realize of the block around `realize`; only loops and sequences may lie between."""
+        """The realize of the block around `realize`; only loops and sequences may lie between,
+        and constants, which are at the top of a function (Schedule)."""
         for above in self.index.ancestors(realize):
             if type(above) is BlockRealize:
                 self._require_names_apart(above, argument)
                 self._require_own_domains(realize, argument)
                 return above
-            if type(above) not in (For, SeqStmt):
+            if type(above) not in (For, SeqStmt) and not is_constant(above):
                 self.refuse(argument, f"block {name_of(realize)} lies under a {type(above).__name__}",
                             "only loops may lie between a block and its scope", [realize])
         return self.refuse(argument, f"block {name_of(realize)} is the root block", "name a block inside it", [realize])

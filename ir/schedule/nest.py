@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..expr import LE, Range, Var, cast, const, logical_and
-from ..tir.stmt import BlockRealize, For, SeqStmt, seq
+from ..tir.stmt import BlockRealize, For, SeqStmt, is_constant, seq
 from .blocks import buffers_of, name_of
 from .index import blocks_below, sequence
 
@@ -73,18 +73,22 @@ def removable(index, realize):
 
 def insert(ctx, parent, nest, position):
     """The function with `nest` at `position` among the statements of a loop's or scope block's body."""
-    body = _body(parent)
+    body = body_of(parent)
     children = sequence(body)
     return ctx.index.rewrite({body: seq(*children[:position], nest, *children[position:])})
 
 
 def children_of(parent):
     """The statements in the body of a loop or scope block."""
-    return sequence(_body(parent))
+    return sequence(body_of(parent))
 
 
-def _body(parent):
-    return parent.body if isinstance(parent, For) else parent.block.body
+def body_of(parent):
+    """The body of a loop or scope block, below the constants at its top."""
+    body = parent.body if isinstance(parent, For) else parent.block.body
+    while is_constant(body):
+        body = body.body
+    return body
 
 
 def position_of(parent, block):
@@ -131,6 +135,6 @@ def require_scope(ctx, scope, loop, argument="'loop'"):
         ctx.refuse(argument, f"loop {loop.loop_var.name} is not in the same block scope as the block",
                    f"choose a loop inside block {name_of(scope)}", [loop])
     for above in ctx.index.ancestors(loop):
-        if not isinstance(above, (For, SeqStmt, BlockRealize)):
+        if not (isinstance(above, (For, SeqStmt, BlockRealize)) or is_constant(above)):
             ctx.refuse(argument, f"loop {loop.loop_var.name} lies under a {type(above).__name__}",
                        "only loops may lie around it", [loop])

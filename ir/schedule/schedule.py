@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import random
 
+from ..node import collect
 from ..tir.function import PrimFunc
+from ..tir.stmt import Block, BlockRealize, LetStmt
 from ..tir.verifier import verify
 from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
@@ -31,10 +33,8 @@ class Schedule:
             raise ValueError("enable_check is False: a primitive is always checked; leave it out")
         mod = parse_module(mod)
         for name, func in mod.functions.items():
-            views = [b.name for found in (func.views() if isinstance(func, PrimFunc) else {}).values() for b in found]
-            if views:  # what is proved, is proved of each buffer alone
-                raise ValueError(f"function {name} has buffers over the memory of others ({', '.join(views)}): run "
-                                 "tir.transform.ResolveViews() first")
+            if isinstance(func, PrimFunc):
+                _require_no_views(name, func)
         mask = parse_mask(debug_mask)
         if error_render_level not in RENDER_LEVELS:
             raise ValueError(f"error_render_level is {error_render_level!r}; known: {', '.join(RENDER_LEVELS)}")
@@ -222,6 +222,27 @@ class Schedule:
                                     f"it has {', '.join(found) or 'none'}")
             self._indices[func_name] = Index(verify(func))
         return self._indices[func_name]
+
+
+def _require_no_views(name, func):
+    """Raise ValueError where two buffers of a function share memory, since what is proved, is proved of each alone;
+    constants, which nothing writes, may be read by several, where nothing can move out of their scope."""
+    views = func.views()
+    lets = {id(let.var): let for let in collect(func.body, LetStmt) if let.constant is not None} if views else {}
+    found = [b.name for pointer, buffers in views.items() if pointer not in lets for b in buffers]
+    if found:
+        raise ValueError(f"function {name} has buffers over the memory of others ({', '.join(found)}): run "
+                         "tir.transform.ResolveViews() first")
+    inside = {id(let) for block in collect(func.body, Block) if not collect(block.body, Block)
+              for let in collect(block.body, LetStmt)} if lets else set()
+    top = func.body.block.body if isinstance(func.body, BlockRealize) else func.body
+    while isinstance(top, LetStmt):
+        inside.add(id(top))
+        top = top.body
+    moved = [let.var.name for pointer, let in lets.items() if pointer in views and id(let) not in inside]
+    if moved:
+        raise ValueError(f"function {name} has constants around some of its blocks ({', '.join(moved)}), which others could "
+                         "not read: put T.allocate_const at the top of the function")
 
 
 for _primitive in PRIMITIVES.values():

@@ -135,9 +135,7 @@ class BlockParser(Evaluator):
 
     def _remap_one(self, node, name, spec):
         found = self._remap(node, spec)
-        if len(found) != 1:
-            self.fail(node, f"one name for {len(found)} iterators")
-        self._axis(node, name, found[0])
+        return self._axis(node, name, found[0]) if len(found) == 1 else self._several(node, name, found)
 
     def _remap(self, node, spec):
         """The AxisSpecs of T.axis.remap: each iterator runs over the whole of its loop."""

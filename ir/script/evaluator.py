@@ -41,6 +41,13 @@ BUILTINS["range"] = loop("serial")
 REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 
+class _Given:
+    """An index that is known already, and where it stands."""
+
+    def __init__(self, node, value):
+        self.node, self.value = node, value
+
+
 class Evaluator:
     """Evaluates expressions of one source.
 
@@ -282,7 +289,8 @@ class Evaluator:
 
     def access(self, buffer, node):
         """buffer[...]: a BufferLoad or, when any index is a slice, a BufferRegion."""
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        parts = [p for part in (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
+                 for p in self._indices_in(part)]
         if len(parts) != len(buffer.shape):
             self.fail(node, f"buffer {buffer.name} has {len(buffer.shape)} dimensions, indexed with {len(parts)}")
         values = [self._range(p, extent) if isinstance(p, ast.Slice) else self._index(p)
@@ -291,8 +299,17 @@ class Evaluator:
             return BufferLoad(buffer, tuple(values))
         return BufferRegion(buffer, tuple(point(v) for v in values))
 
+    def _indices_in(self, node):
+        """What an index is of: itself, or where it is `*vs`, or a name of several variables, those."""
+        value = None
+        if isinstance(node, ast.Starred):
+            value = self.eval(node.value)
+        elif isinstance(node, ast.Name) and isinstance(found := self.eval(node), (tuple, list)):
+            value = found
+        return [node] if value is None else [_Given(ast.copy_location(ast.Constant(None), node), v) for v in value]
+
     def _index(self, node):
-        value = self.eval(node)
+        node, value = (node.node, node.value) if isinstance(node, _Given) else (node, self.eval(node))
         if isinstance(value, Range):  # T.Range(start, stop)
             return value
         value = self.as_scalar(value, node)

@@ -131,6 +131,19 @@ class ExprPrinter:
     def expr_StringImm(self, e):
         return quote(e.value), ATOM
 
+    def expr_ConstantArray(self, e):
+        """The elements of T.allocate_const in one list."""
+        data = "None" if e.data is None else f"[{', '.join(self._element(x) for x in e.data.reshape(-1))}]"
+        more = f", annotations={self.value(e.annotations)}" if e.annotations else ""
+        more += f", irmod_storage_idx={e.index}" if e.index is not None else ""
+        return f"T.allocate_const({data}, {quote(e.elements)}, {list(e.extents)}{more})", ATOM
+
+    def _element(self, x):
+        """The shortest number that reads back as an element of an array."""
+        if x.dtype.kind not in "fV" or np.isfinite(float(x)):
+            return str(x if x.dtype.kind == "b" or x.dtype.kind in "iuf" else float(x))
+        return f"float({quote(float(x))})"
+
     def expr_Cast(self, e):
         return f"T.Cast({quote(e.dtype)}, {self.expr(e.value)})", ATOM
 

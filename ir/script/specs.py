@@ -106,7 +106,16 @@ class AttrsSpec(Spec):
 class LetSpec(Spec):
     value: object
     dtype: str | None
+    var: object = None
     place = "`with T.LetStmt(value) as name:`"
+
+
+@dataclass(frozen=True)
+class ConstantSpec(Spec):
+    """T.allocate_const: a ConstantArray, to which a name points."""
+
+    value: object
+    place = "`name = T.allocate_const(data, dtype, extents)`"
 
 
 @dataclass(frozen=True)

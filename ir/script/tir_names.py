@@ -14,6 +14,7 @@ from ..node import structural_equal
 from ..target import Target, TargetError
 from ..tir import intrin
 from ..tir.buffer import Buffer
+from ..tir.constants import ConstantArray
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
@@ -124,6 +125,11 @@ def _allocate(extents, dtype, scope="global", condition=None, annotations=None):
     if not (condition is None or is_const_int(condition, 1) or condition is True):
         raise ValueError("an allocation under a condition is not supported: put it in an `if`")
     return _buffer("allocate", tuple(extents), dtype, scope=scope)
+
+
+def _allocate_const(data, dtype, extents, annotations=None, *, irmod_storage_idx=None):
+    index = getattr(irmod_storage_idx, "value", irmod_storage_idx)
+    return S.ConstantSpec(ConstantArray.of(data, dtype, extents, annotations, index))
 
 
 def _buffer_store(buffer, value, indices):
@@ -283,8 +289,8 @@ DTYPE_FIRST = {
 }
 # The result's dtype follows from the operands; the keyword dtype may repeat it
 TYPED = {
-    **{name: _of_values(getattr(intrin, name)) for name in ("likely", "ret", "assume", "q_multiply_shift",
-                                                            "q_multiply_shift_per_axis")},
+    **{name: _of_values(getattr(intrin, name)) for name in (
+        "likely", "ignore_loop_partition", "ret", "assume", "q_multiply_shift", "q_multiply_shift_per_axis")},
     **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
     "address_of": intrin.address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
@@ -323,6 +329,7 @@ ROWS = {
     # buffers
     "Buffer": _BufferType(), "match_buffer": _match_buffer, "alloc_buffer": partial(_buffer, "alloc"),
     "decl_buffer": partial(_buffer, "decl"), "allocate": _allocate,
+    "allocate_const": _allocate_const,
     **dict.fromkeys(("buffer_decl", "buffer"), partial(_buffer, "buffer")),
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
     "buffer_store": _buffer_store, "Range": _range,
@@ -330,7 +337,7 @@ ROWS = {
     "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
-    "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),
+    "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
     # expressions
     **{name: _typed(build) for name, build in TYPED.items()},
@@ -348,7 +355,6 @@ ABSENT = {
     "llvm_lookup_intrinsic_id": "instructions of LLVM's go by their names",
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]",
-    "allocate_const": "pass the array as a parameter, or make it an R.const of a graph function",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "Shuffle": _SHUFFLE,
     "func_ret": "a prim_func stores its results into the buffers of its parameters",

@@ -250,6 +250,8 @@ class TIRParser(BlockParser):
         if not isinstance(target, ast.Name):
             self.fail(target, "expected a name or a buffer element on the left of `=`")
         name = target.id
+        if isinstance(value, list) and value and all(isinstance(v, S.AxisSpec) for v in value):
+            return self._several(node, name, value)
         handler = SPEC_ASSIGNMENTS.get(type(value))
         if handler:
             return handler(self, node, name, value)
@@ -266,9 +268,7 @@ class TIRParser(BlockParser):
             value = self._remap(node, value)
         if isinstance(value, S.Spec) or not isinstance(value, (tuple, list)):
             self.fail(node, f"{describe(value)} cannot be taken apart into {len(target.elts)} names")
-        if len(value) != len(target.elts):
-            self.fail(node, f"{len(target.elts)} names for {len(value)} values")
-        scoped = [m for t, v in zip(target.elts, value) if (m := self.assign(t, v, node)) is not None]
+        scoped = [m for t, v in self._paired(target.elts, list(value), node) if (m := self.assign(t, v, node)) is not None]
 
         def build(rest):
             for s in reversed(scoped):
@@ -276,10 +276,34 @@ class TIRParser(BlockParser):
             return rest
         return Scoped(build) if scoped else None
 
+    def _paired(self, targets, values, node):
+        """Each target with its value, `*name` with a list of those that are left."""
+        rest = next((n for n, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
+        more = len(values) - len(targets) + 1
+        if rest is not None and more >= 0:
+            targets = [*targets[:rest], targets[rest].value, *targets[rest + 1:]]
+            values = [*values[:rest], values[rest:rest + more], *values[rest + more:]]
+        if len(values) != len(targets):
+            self.fail(node, f"{len(targets)} names for {len(values)} values")
+        return zip(targets, values)
+
+    def _several(self, node, name, axes):
+        """One name for several iterators, each of which has one of its own, name_0 and so on."""
+        names = [f"{name}_{n}" for n in range(len(axes))]
+        for own, axis in zip(names, axes):
+            self._axis(node, own, axis)
+        self.define(name, tuple(self.scopes[-1][own] for own in names))
+
     def _let(self, name, value, dtype):
         var = Var(name, dtype)
         self.define(name, var)
         return Scoped(lambda rest: LetStmt(var, value, rest))
+
+    def _constant(self, node, name, spec):
+        return self._let(name, spec.value, spec.value.dtype)
+
+    def _with_constant(self, node, spec, name, inner):
+        return self._let(name or "constant", spec.value, spec.value.dtype).build(joined(inner()))
 
     def _store(self, target, node, value):
         """buffer[indices] = value"""
@@ -314,18 +338,24 @@ class TIRParser(BlockParser):
     def stmt_For(self, node):
         spec = self._loops(node.iter)
         names = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
-        if len(names) != len(spec.heads) or not all(isinstance(n, ast.Name) for n in names):
+        texts = [getattr(n, "id", None) for n in names]
+        together = len(names) == 1 < len(spec.heads) and names[0] is node.target  # `for s in T.grid(*shape)`
+        if together and texts[0]:
+            texts = [f"{texts[0]}_{n}" for n in range(len(spec.heads))]
+        if len(texts) != len(spec.heads) or None in texts:
             self.fail(node, f"{len(names)} names for {len(spec.heads)} loops")
         self.scopes.append({})
         nest = []
-        for head, target in zip(spec.heads, names):
+        for head, text in zip(spec.heads, texts):
             start, stop = (0 if head.minimum is None else head.minimum), head.stop
             dom = make_range(self, node.iter, *(self.operand(v, node.iter) for v in (start, stop)))
-            var = Var(target.id, dom.extent.dtype)
+            var = Var(text, dom.extent.dtype)
             self.loops[id(var)] = (var, dom)
             nest.append((var, dom, head))
         for var, _, _ in nest:
             self.define(var.name, var)
+        if together:
+            self.define(node.target.id, tuple(var for var, _, _ in nest))
         body = joined(self.suite(node.body))
         self.scopes.pop()
         for var, dom, head in reversed(nest):
@@ -381,10 +411,25 @@ class TIRParser(BlockParser):
         return made
 
     def _with_let(self, node, spec, name, inner):
-        if name is None:
+        scoped = self._let_of(node, name, spec)
+        return scoped.build(joined(inner()))
+
+    def _let_of(self, node, name, spec):
+        """T.LetStmt(value): of a new variable, or of `var`, which T.int32() made."""
+        dtype, var = spec.dtype, spec.var
+        if isinstance(var, S.Fresh):
+            dtype, var = var.dtype, None
+        if var is None and name is None:
             self.fail(node, "expected `with T.LetStmt(value) as name:`")
-        value = self.as_scalar(spec.value, node, DataType(spec.dtype) if spec.dtype else None)
-        return self._let(name, value, spec.dtype or value.dtype).build(joined(inner()))
+        if var is not None and not isinstance(var, Var):
+            self.fail(node, f"var is a variable, as `x = T.int32()` makes it, not {describe(var)}")
+        dtype = dtype if var is None else var.dtype
+        value = self.as_scalar(spec.value, node, DataType(dtype) if dtype else None)
+        if var is None:
+            return self._let(name, value, dtype or value.dtype)
+        if name is not None:
+            self.define(name, var)
+        return Scoped(lambda rest: LetStmt(var, value, rest))
 
     def _with_buffer(self, node, spec, name, inner):
         if name is None:
@@ -420,10 +465,11 @@ SPEC_STATEMENTS = {
     S.LaunchSpec: TIRParser._launch_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
+    S.ConstantSpec: TIRParser._constant, S.LetSpec: TIRParser._let_of,
     S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
     S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.AssertSpec: TIRParser._with_assert,
-    S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
+    S.ConstantSpec: TIRParser._with_constant, S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

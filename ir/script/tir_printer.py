@@ -158,6 +158,10 @@ class TIRPrinter(ExprPrinter):
 
     def stmt_LetStmt(self, s, last):
         value = self.expr(s.value)
+        if s.constant is not None:
+            self._rest(last, lambda name: f"{name} = {value}", lambda name: f"with {value} as {name}:", s.body,
+                       lambda: self.names.define(s.var, s.var.name), [s.var])
+            return
         dtype = s.var.dtype
         self._rest(last, lambda name: f"{name}: T.{dtype} = {value}",
                    lambda name: f"with T.LetStmt({value}, dtype={quote(dtype)}) as {name}:", s.body,

@@ -10,7 +10,7 @@ from .index_map import IndexMap  # noqa: F401
 from .intrin import *  # noqa: F401,F403
 from .runtime_ops import *  # noqa: F401,F403
 from .stmt import (  # noqa: F401
-    AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
+    AllocateConst, AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
 
 SizeVar = Var  # sizes are plain variables

@@ -22,7 +22,7 @@ FUNCTIONS = {
     E.Div: lambda a, b: np.sign(a) * np.sign(b) * (abs(a) // abs(b)), E.Mod: np.fmod, E.Min: np.minimum,
     E.Max: np.maximum, E.EQ: np.equal, E.NE: np.not_equal, E.LT: np.less, E.LE: np.less_equal, E.GT: np.greater,
     E.GE: np.greater_equal, E.And: np.logical_and, E.Or: np.logical_or, E.Not: np.logical_not, E.Select: np.where,
-    "tir.if_then_else": np.where, "tir.likely": lambda a: a,
+    "tir.if_then_else": np.where, **dict.fromkeys(("tir.likely", "tir.ignore_loop_partition"), lambda a: a),
     **{f"tir.{n}": INTEGER_INTRINSICS[n].numpy for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")},
 }
 _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)

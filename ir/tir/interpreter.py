@@ -396,6 +396,10 @@ class Compiler:
         """The name of a constant."""
         return self.immediates.setdefault(text, f"c{len(self.immediates)}")
 
+    def expr_ConstantArray(self, e):
+        data = e.known()
+        return self.immediate(f"np.frombuffer({data.tobytes()!r}, np.dtype('{e.elements.numpy.name}')).reshape({data.shape})")
+
     def expr_StringImm(self, e):
         return repr(e.value)
 
@@ -448,7 +452,7 @@ class Compiler:
             return f"{e.op.removeprefix('tir.')}({', '.join(args)})"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]
-        if op == "likely":
+        if op in ("likely", "ignore_loop_partition"):
             return args[0]
         if op == "if_then_else":
             if e.args[0].dtype.lanes > 1:

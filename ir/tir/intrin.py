@@ -14,8 +14,8 @@ from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_
 
 # What a call gives where it is not of its first argument's dtype
 _BY_LANE = {f"tir.{name}": row.result for name, row in SCALAR_INTRINSICS.items() if row.result}
-_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.assume": "bool", "tir.vscale": "int32", "tir.address_of": "handle",
-            "tir.tvm_call_packed": "int32",
+_RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.ignore_loop_partition": "bool", "tir.assume": "bool",
+            "tir.vscale": "int32", "tir.address_of": "handle", "tir.tvm_call_packed": "int32",
             "tir.tvm_stack_make_array": "handle", "tir.tvm_stack_make_shape": "handle",
             **{f"tir.{name}": row.dtype for name, row in DEVICE_OPS.items() if row.dtype}}
 _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])
@@ -167,6 +167,11 @@ def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_req
 def likely(cond):
     """Marks a condition that holds almost always: loop partitioning peels it away."""
     return Call("bool", "tir.likely", (as_expr(cond),))
+
+
+def ignore_loop_partition(predicate):
+    """Marks a condition that LoopPartition splits no loop for."""
+    return Call("bool", "tir.ignore_loop_partition", (as_expr(predicate),))
 
 
 def assume(condition):

@@ -5,6 +5,7 @@ from ..expr import Call, PrimExpr, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
 from .buffer import Buffer
+from .constants import TVM_FIELDS, ConstantArray
 from .hints import check_hints
 
 
@@ -180,12 +181,49 @@ class IfThenElse(Stmt):
 
 @node
 class LetStmt(Stmt):
+    """The value of a variable in body. Where the value is a ConstantArray, T.allocate_const: the variable points to its
+    elements, and the fields that TVM gives an AllocateConst are there."""
+
     var: Var = node_field(define=True)
     value: PrimExpr = None
     body: Stmt = None
 
     def __post_init__(self):
         _number(self, "value", self.var.dtype)
+
+    @property
+    def constant(self):
+        """The ConstantArray that the variable points to; None of any other let."""
+        return self.value if type(self.value) is ConstantArray else None
+
+    def __getattr__(self, name):
+        if name in TVM_FIELDS and self.constant is not None:
+            return TVM_FIELDS[name](self)
+        raise AttributeError(f"a LetStmt has no attribute {name!r}")
+
+
+def is_constant(stmt):
+    """Whether a statement is a LetStmt over a ConstantArray."""
+    return type(stmt) is LetStmt and type(stmt.value) is ConstantArray
+
+
+class _OfConstant(type):
+    def __instancecheck__(cls, stmt):
+        return is_constant(stmt)
+
+
+class AllocateConst(metaclass=_OfConstant):
+    """AllocateConst(buffer_var, dtype, extents, data, body, annotations) is a LetStmt over a ConstantArray, and only
+    such LetStmts are of this class. data: an array, or a number among the module's "constants". Raises ValueError for
+    another number of elements than extents have."""
+
+    _is_statement = True
+
+    def __new__(cls, buffer_var, dtype, extents, data_or_idx, body, annotations=None, span=None):
+        numbered = isinstance(data_or_idx, int) or getattr(data_or_idx, "dtype", None) == "int32" and isinstance(
+            data_or_idx, PrimExpr)
+        data, index = (None, int(data_or_idx)) if numbered else (data_or_idx, None)
+        return LetStmt(buffer_var, ConstantArray.of(data, dtype, extents, annotations, index), body)
 
 
 @node

@@ -68,6 +68,7 @@ class _Verifier(Visitor):
         self.frames = []    # enclosing blocks, outermost first
         self.loop_vars, self.block_names = {}, set()
         self.path = []      # enclosing loops and blocks in words
+        self.constants = set()  # ids of the pointers to constants
         self.keep = []      # holds what ids stand for
 
     def fail(self, message):
@@ -196,6 +197,9 @@ class _Verifier(Visitor):
     def _access(self, buffer, indices, verb):
         self._in_scope(buffer)
         self._rank(buffer, indices)
+        if verb == "stores" and id(buffer.data) in self.constants:
+            self.fail(f"buffer {buffer.name} lies over a constant (T.allocate_const), which nothing may store into: copy "
+                      "it to a buffer of T.alloc_buffer first")
         for i in indices:
             if not isinstance(i, PrimExpr):
                 self.fail(f"index {i!r} of buffer {buffer.name} is a Python {type(i).__name__} "
@@ -242,6 +246,9 @@ class _Verifier(Visitor):
 
     def visit_LetStmt(self, s):
         self.visit(s.value)
+        if s.constant is not None:
+            self.constants.add(id(s.var))
+            self.keep.append(s.var)
         if s.value.dtype != s.var.dtype:
             self.fail(f"let {s.var.name} is {s.var.dtype} but its value is {s.value.dtype}: {s.value}")
         with self.defining([s.var]):

@@ -7,16 +7,17 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import IntImm, Range, Var, as_expr, const, is_const_int, substitute
+from ..expr import IntImm, IterVar, Not, Range, Var, as_expr, const, is_const_int, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
-from ..tir.stmt import BufferLoad, ForKind
+from ..tir.stmt import BufferLoad, For, ForKind
 from ..tir.storage_align import aligned_strides, alignments
 from .gpu.threads import WARP, lane_axes
 from .gpu.touched import extremes
+from .simplify import THREAD_EXTENTS
 
 
-def compact_buffers(func, is_strict=True, in_registers=True):
+def compact_buffers(func, is_strict=True, scripted=False):
     """Requires opaque blocks and no views. Ensures that each allocated buffer is no larger than the box that its uses
     touch while the loops inside its allocation run, with indices counted from the box's corner; one of one element has
     scope "local", unless threads share it. Rows are as far apart as storage_align asked for. Loops that are bound to
@@ -24,16 +25,15 @@ def compact_buffers(func, is_strict=True, in_registers=True):
     one axis then are one.
 
     Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size; so do those that
-    another buffer is a view of. is_strict: no buffer grows, the only way there is. in_registers: whether the scope
-    changes.
+    another buffer is a view of. is_strict: no buffer grows; without it one that accesses go beyond does. scripted: as
+    TVM's pass, which keeps scopes, has virtual threads share what threads do, and knows by conditions around an access
+    what it reaches.
     """
-    if not is_strict:
-        raise ValueError("CompactBufferAllocation: is_strict is True: a buffer holds all that its program says")
-    scan, aligned = _Scan(), alignments(func.body)
+    scan, aligned = _Scan(scripted, is_strict), alignments(func.body)
     scan.visit(func.body)
     known = {}
     for key, (buffer, depth) in scan.buffers.items():
-        new, corner = _compact(buffer, depth, scan, aligned.get(buffer), in_registers)
+        new, corner = _compact(buffer, depth, scan, aligned.get(buffer))
         if new is not buffer:
             known[key] = (new, corner)
     return func.replace(body=_Rebase(known, scan).visit(func.body)) if known else func
@@ -51,7 +51,8 @@ class _Use:
 class _Scan(Visitor):
     """Every access to allocated buffers, and how many loops are around each allocation."""
 
-    def __init__(self):
+    def __init__(self, scripted, is_strict):
+        self.scripted, self.is_strict = scripted, is_strict
         self.buffers, self.uses = {}, {}
         self.whole = set()  # ids of buffers whose address is taken
         self.loops, self.analyzer = (), Analyzer()
@@ -64,7 +65,16 @@ class _Scan(Visitor):
         if call.op == "tir.address_of":
             self.whole.add(id(call.args[0].buffer))
         self.whole.update(self.pointers[a] for a in call.args if isinstance(a, Var) and a in self.pointers)
-        self.generic_visit(call)
+        if call.op != "tir.if_then_else" or not self.scripted or call.dtype.lanes > 1:
+            self.generic_visit(call)
+            return
+        condition, *values = call.args
+        self.visit(condition)
+        around = self.guards
+        for guard, value in zip((condition, Not(condition)), values):
+            self.guards = (*around, guard)
+            self.visit(value)
+        self.guards = around
 
     def visit_For(self, loop):
         self.visit((loop.min, loop.extent))
@@ -78,6 +88,11 @@ class _Scan(Visitor):
         self.loops += (loop,)
         self.visit(loop.body)
         self.loops = self.loops[:-1]
+
+    def visit_AttrStmt(self, attr):
+        """The extent of a thread is a loop over its index."""
+        loop = _loop_of(attr) if self.scripted else None
+        self.visit_For(loop) if loop else self.generic_visit(attr)
 
     def visit_BlockRealize(self, realize):
         around, self.guards = self.guards, (*self.guards, realize.predicate)
@@ -123,7 +138,7 @@ class _Scan(Visitor):
             self.whole.add(self.pointers[buffer.data])
 
 
-def _compact(buffer, depth, scan, aligned=None, in_registers=True):
+def _compact(buffer, depth, scan, aligned=None):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
     uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith("shared")
     if buffer.scope == "local":
@@ -135,14 +150,14 @@ def _compact(buffer, depth, scan, aligned=None, in_registers=True):
     elif buffer.scope == "warp":  # whose lanes are threads along x: others are of other warps
         uses = [_around(_for_one_thread(use, depth, scan.threads, is_warp), depth, is_lane) for use in uses]
     elif shared:
-        uses = [_around(use, depth, is_thread) for use in uses]
+        uses = [_around(use, depth, _is_any_thread if scan.scripted else is_thread) for use in uses]
     bound = any(loop.kind == ForKind.THREAD_BINDING for use in uses for loop in use.loops[depth:])
     corner = [const(0, extent.dtype) for extent in shape]
     if uses and not buffer.strides and id(buffer) not in scan.whole:
-        found = [_interval(uses, dim, extent, depth, scan.analyzer) for dim, extent in enumerate(shape)]
+        found = [_interval(uses, dim, extent, depth, scan) for dim, extent in enumerate(shape)]
         corner = [f[0] if f else low for f, low in zip(found, corner)]
         shape = tuple(f[1] if f else extent for f, extent in zip(found, shape))
-    alone = (in_registers and uses and buffer.scope != "warp" and not shared and not bound
+    alone = (not scan.scripted and uses and buffer.scope != "warp" and not shared and not bound
              and all(is_const_int(s, 1) for s in shape))
     scope = "local" if alone else buffer.scope  # then a plain variable
     strides = aligned_strides(shape, aligned) if aligned else buffer.strides
@@ -151,9 +166,22 @@ def _compact(buffer, depth, scan, aligned=None, in_registers=True):
     return decl_buffer(shape, buffer.dtype, buffer.name, scope, strides, data_alignment=buffer.data_alignment), corner
 
 
+def _loop_of(attr):
+    """The loop that a lowered program states as the extent of a thread; None of any other attribute."""
+    if attr.attr_key not in THREAD_EXTENTS or not isinstance(attr.target, IterVar):
+        return None
+    return For(attr.target.var, const(0, attr.value.dtype), attr.value, ForKind.THREAD_BINDING, attr.body,
+               attr.target.thread_tag)
+
+
 def is_thread(loop):
     """Whether a loop is bound to the threads of a block."""
     return (loop.thread_binding or "").startswith("threadIdx")
+
+
+def _is_any_thread(loop):
+    """Whether a loop is bound to threads of a block, be these virtual."""
+    return is_thread(loop) or (loop.thread_binding or "").startswith("vthread")
 
 
 def is_warp(loop):
@@ -178,9 +206,9 @@ def _for_one_thread(use, depth, threads, stands=is_thread):
     return _Use(loops, substitute(use.indices, bound), use.guards) if bound else use
 
 
-def _interval(uses, dim, extent, depth, an):
+def _interval(uses, dim, extent, depth, scan):
     """(least index, size) of one dimension over all uses; None where it is not known to be smaller than the buffer."""
-    seen, low, high = set(), None, None
+    seen, low, high, an = set(), None, None, scan.analyzer
     for use in uses:
         form = _form(an, use.indices[dim])
         if form is None:
@@ -190,7 +218,8 @@ def _interval(uses, dim, extent, depth, an):
             continue
         seen.add((form.key, inner, use.guards))
         ranges = {loop.loop_var: Range(loop.min, loop.extent) for loop in inner}
-        first, last = _of_threads(an, form, use, ranges, extent.dtype) if any(map(is_thread, inner)) else (None, None)
+        counted = any(map(is_thread, inner)) or scan.scripted and use.guards
+        first, last = _of_threads(an, form, use, ranges, extent.dtype) if counted else (None, None)
         if first is None:
             limits = limits_of(an, ranges)
             first, last = relax(an, form, False, limits), relax(an, form, True, limits)
@@ -200,7 +229,7 @@ def _interval(uses, dim, extent, depth, an):
         high = last if high is None else _lesser(an, last, high, take_second=True)
         if low is None or high is None:
             return None
-    return _sized(an, low, high, extent)
+    return _sized(an, low, high, extent, scan.is_strict)
 
 
 def _of_threads(an, form, use, ranges, dtype):
@@ -231,11 +260,11 @@ def _lesser(an, a, b, take_second=False):
     return None
 
 
-def _sized(an, low, high, extent):
+def _sized(an, low, high, extent, is_strict):
     try:
         span = shifted(an.canonical.add(high, low, -1), 1)
         bound = an.interval(render(span, extent.dtype))[1]
-        if bound is None or (isinstance(extent, IntImm) and bound > extent.value):
+        if bound is None or (is_strict and isinstance(extent, IntImm) and bound > extent.value):
             return None
         return render(low, extent.dtype), const(bound, extent.dtype)
     except DoesNotFit:
@@ -255,6 +284,14 @@ class _Rebase(Mutator):
         around, self.bound = self.bound, {**self.bound, self.threads[loop.thread_binding]: loop.loop_var}
         loop, self.bound = self.generic_visit(loop), around
         return loop
+
+    def visit_AttrStmt(self, attr):
+        loop = _loop_of(attr)
+        around = self.bound
+        if loop and is_thread(loop) and loop.thread_binding in self.threads:
+            self.bound = {**around, self.threads[loop.thread_binding]: loop.loop_var}
+        attr, self.bound = self.generic_visit(attr), around
+        return attr
 
     def _from(self, corner, index):
         if is_const_int(corner, 0):

@@ -22,8 +22,8 @@ from ..tir.stmt import BufferLoad
 
 MOST_CLAIMS = 64  # of one place; the older ones go
 # Calls that neither change memory nor depend on anything but their arguments
-PURE = frozenset(["tir.likely", "tir.if_then_else", "tir.assume", "tir.undef", "tir.reinterpret",
-                  *(f"tir.{name}" for name in ALL_INTRINSICS)])
+PURE = frozenset(["tir.likely", "tir.ignore_loop_partition", "tir.if_then_else", "tir.assume", "tir.undef",
+                  "tir.reinterpret", *(f"tir.{name}" for name in ALL_INTRINSICS)])
 SEQUENTIAL = ("serial", "unrolled")  # kinds of loops whose iterations run one after the other
 
 

@@ -131,6 +131,8 @@ class _Conditions(Visitor):
     def _parts(self, e, wanted):
         if isinstance(e, Call) and e.op == "tir.likely":
             self._parts(e.args[0], True)
+        elif isinstance(e, Call) and e.op == "tir.ignore_loop_partition":
+            pass
         elif isinstance(e, (And, Or)):
             self._parts(e.a, wanted)
             self._parts(e.b, wanted)

@@ -5,10 +5,10 @@ from ..arith import Analyzer
 from ..expr import Ramp, as_expr, cast, is_const_int
 from ..node import Mutator, collect, structural_equal
 from ..relax.ops.common import unflatten_index
-from ..tir.buffer import row_major_strides
+from ..tir.buffer import decl_buffer, row_major_strides
 from ..tir.function import PrimFunc
 from ..tir.region import full_region
-from ..tir.stmt import Block, DeclBuffer
+from ..tir.stmt import Block, DeclBuffer, LetStmt
 
 
 def resolve_views(func: PrimFunc):
@@ -22,12 +22,23 @@ def resolve_views(func: PrimFunc):
     for n in collect(func.body, (Block, DeclBuffer)):
         for b in (n.buffer,) if isinstance(n, DeclBuffer) else (*n.alloc_buffers, *(m.buffer for m in n.match_buffers)):
             owners[id(b.data)] = b
+    for let in collect(func.body, LetStmt):
+        if let.constant is not None and id(let.var) in views:
+            owners[id(let.var)] = _whole(let, views[id(let.var)])
     buffer_map = dict(func.buffer_map)
     for p in func.params:
         if id(p) in views and p not in buffer_map:
             buffer_map[p] = owners[id(p)] = views[id(p)][0]
     moved = {id(b): owners[key] for key, buffers in views.items() for b in buffers if key in owners}
     return func.replace(buffer_map=buffer_map, body=_Resolve(moved).visit(func.body))
+
+
+def _whole(let, views):
+    """A buffer of all elements of a constant: the first view that is one."""
+    made = decl_buffer(let.constant.extents, let.constant.elements, let.var.name, data=let.var)
+    plain = (b for b in views if b.dtype == made.dtype and not b.strides and is_const_int(b.elem_offset, 0)
+             and b.scope == made.scope and structural_equal(b.shape, made.shape))
+    return next(plain, made)
 
 
 class _Resolve(Mutator):

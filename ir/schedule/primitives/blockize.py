@@ -10,7 +10,8 @@ from ...tir.stmt import Block, BlockRealize, For, SeqStmt, seq
 from ..blocks import buffers_of, name_of, only_clips, uses, why_not_reduction
 from ..context import analyzer_of, is_unit, ranges_of
 from ..independence import require_distinct
-from ..index import blocks_below, sequence
+from ..index import blocks_below
+from ..nest import body_of, children_of
 from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
 from ..registry import BLOCK, BOOL, TARGET, Result, primitive
@@ -253,8 +254,7 @@ def _group(ctx, blocks, preserve_unit_iters):
     block = Block(tuple(iters), (), (), name, (), (), {}, None, inner)
     reads, writes = access_regions(inner, analyzer=by_name(block))
     realize = BlockRealize(tuple(values), const(True), block.replace(reads=reads, writes=writes))
-    body = parent.body if isinstance(parent, For) else parent.block.body
-    func = ctx.index.rewrite({body: seq(*children[:first], realize, *children[last + 1:])})
+    func = ctx.index.rewrite({body_of(parent): seq(*children[:first], realize, *children[last + 1:])})
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[name], "'target'")
     return Result(func, (name,))
@@ -262,7 +262,7 @@ def _group(ctx, blocks, preserve_unit_iters):
 
 def _members(ctx, parent, blocks):
     """(first, last, statements) of the parent's body that hold the blocks and nothing else."""
-    children = sequence(parent.body if isinstance(parent, For) else parent.block.body)
+    children = children_of(parent)
     holding = [i for i, child in enumerate(children) if any(b in blocks for b in blocks_below(child))]
     first, last = holding[0], holding[-1]
     for child in children[first:last + 1]:

@@ -8,7 +8,7 @@ from ...tir.intrin import assume, if_then_else
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, SeqStmt, Stmt, seq
 from ..blocks import name_of, uses
-from ..index import sequence
+from ..nest import children_of
 from ..regions import whole
 
 
@@ -78,7 +78,7 @@ def padded_body(ctx, layout, pad, given):
                 if s.nest and (new := _over_all_places(layout, pad, s)) is not None}
     if replaced and all(any(s in replaced for s in store.around) for store in stores.found):
         return ctx.index.rewrite(replaced).body
-    last = next(s for s in reversed(sequence(scope.block.body)) if any(
+    last = next(s for s in reversed(children_of(scope)) if any(
         s is store.stmt or s in store.around for store in stores.found))
     nest = _filling(ctx, layout, pad, next(s for s in reversed(stores.found) if s.stmt is last or last in s.around))
     return ctx.index.rewrite({last: seq(last, nest)}).body

@@ -19,6 +19,7 @@ from .contexts import combine_context_call, lower_device_storage_access_info
 from .decompose import decompose_for_inference, decompose_for_training
 from .device import annotate_device_regions, lower_device_kernel_launch, split_host_device
 from .double_buffer import inject_double_buffer
+from .extract_constants import extract_constants
 from .flat import flatten_buffer
 from .fold_constant import fold_constant
 from .fuse_ops import fuse_ops
@@ -63,13 +64,14 @@ CLASSIC = rows(
     ("LowerDeviceKernelLaunch", module_row, lower_device_kernel_launch),
     ("LowerCrossThreadReduction", tir_row, lower_cross_thread_reduction, "blocks"),
     ("InlinePrivateFunctions", module_row, inline_private_functions),
-    ("CompactBufferAllocation", tir_row, compact_buffers, "opaque blocks", "", 0, None, {"in_registers": False}),
+    ("CompactBufferAllocation", tir_row, compact_buffers, "opaque blocks", "", 0, None, {"scripted": True}),
     ("CommonSubexprElimTIR", tir_row, common_subexpr_elim, "", "", 0, {"tir.disable_cse_tir": (
         flag, lambda value: {"enable_cse_tir": not value})}),
     ("CombineContextCall", tir_row, combine_context_call),
     ("ConvertForLoopsToSerial", tir_row, convert_for_loops_to_serial),
     ("ConvertSSA", module_row, convert_ssa),
     ("DecorateDeviceScope", tir_row, decorate_device_scope),
+    ("ExtractPrimFuncConstants", module_row, extract_constants),
     ("ForceNarrowIndexToInt32", tir_row, force_narrow_index_to_int32),
     ("HoistExpression", tir_row, hoist_expression, "", "", 0, {"tir.HoistExpression": arguments(
         "hoisted_conditionals", "hoisted_let_bindings")}),

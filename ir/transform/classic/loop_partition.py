@@ -21,8 +21,17 @@ def loop_partition(func, partition_const_loop=False, no_unroll_loop_with_extent_
     loops of their own. Then what the pipeline's pass ensures: of loops of constant extents with partition_const_loop,
     or an attribute pragma_loop_partition_hint, without one of one turn unless no_unroll_loop_with_extent_one."""
     func = func.replace(body=_Split().visit(func.body))
-    return partition(func, partition_const_loop, no_unroll_loop_with_extent_one,
+    func = partition(func, partition_const_loop, no_unroll_loop_with_extent_one,
                      unroll_loop_with_partition_hint_no_interval)
+    return func.replace(body=_Unmarked().visit(func.body))
+
+
+class _Unmarked(Mutator):
+    """Conditions without T.ignore_loop_partition around."""
+
+    def visit_Call(self, call):
+        call = self.generic_visit(call)
+        return call.args[0] if call.op == "tir.ignore_loop_partition" else call
 
 
 class _Split(StmtMutator):

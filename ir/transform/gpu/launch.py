@@ -61,6 +61,9 @@ def _parts(stmt, func):
                               f"{len(users)} kernels, and lives in one: leave it in global memory, or compute it "
                               "inside of the loops that are bound to blocks")
         return [stmt.replace(body=p) if p in users else p for p in parts]
+    if isinstance(stmt, LetStmt) and stmt.constant is not None:  # each kernel that reads it has it
+        parts = _parts(stmt.body, func)
+        return [stmt.replace(body=p) if any(b.data is stmt.var for b in collect(p, Buffer)) else p for p in parts]
     if isinstance(stmt, LetStmt) and not collect(stmt.value, BufferLoad):
         return [_as_value(stmt, part) for part in _parts(stmt.body, func)]
     if isinstance(stmt, AttrStmt) and stmt.attr_key != "thread_extent":

@@ -99,7 +99,7 @@ TIR = {
     BLOCK + "    T.reads(i)": ("expected a region of a buffer", "T.reads"),
     BLOCK + "    with T.init(): pass\n    with T.init(): pass": ("T.init is given twice", "T.init"),
     BLOCK + '    T.func_attr({"a": 1})': ("T.func_attr inside a block", "T.func_attr"),
-    "for a in range(4):\n    " + BLOCK + '        vi = T.axis.remap("SS", [a, a])': ("one name for 2 iterators", "vi"),
+    "for a, b in T.grid(2, 2):\n    " + BLOCK + '        vi, *vs, vj = T.axis.remap("S", [a])': ("3 names for 1 values", "vi"),
 }
 
 

@@ -106,6 +106,7 @@ EXPRESSIONS = {
     "T.q_multiply_shift_per_axis(i, j, 0, 2, 31, False, True)":
         'T.Cast("int32", T.shift_right(T.Cast("int64", i) * T.Cast("int64", j) + '
         'T.shift_left(T.int64(1), T.int64(32)), T.int64(33)))',
+    "T.ignore_loop_partition(i < 1)": "T.ignore_loop_partition(i < 1)",
     "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)", "T.assume(i < 1)": "T.assume(i < 1)",
     'T.undef(dtype="int32")': 'T.undef("int32")', 'T.vscale()': "T.vscale()",
     'T.get_active_lane_mask("boolx4", i, j)': 'T.get_active_lane_mask("boolx4", i, j)',
@@ -316,6 +317,7 @@ def test_every_name_has_a_row():
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
                  "target", "Ptr", "buffer",
                  "index_map",  # test_script_relax_forms.py
+                 "allocate_const",  # tests/ir/tir/test_constants.py
                  "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
                  "create_barriers", *(n for n in ROWS if n.startswith("ptx_"))}  # tests/gpu/test_gpu_mma.py
     texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])

@@ -391,3 +391,45 @@ def test_nothing_is_folded():
 def test_chained_comparisons(text):
     func = from_source(f"@T.prim_func\ndef main(i: T.int32):\n    assert {text}, 'range'\n    T.evaluate(0)")
     assert str(func.body.condition) == "0 <= i and i < 4"
+
+
+def test_names_of_several_loops_and_iterators():
+    """`for s in T.grid(...)` and `vi, *vs = T.axis.remap(...)`: each variable has a name of its own."""
+    shape = (2, 3, 4)
+
+    @T.prim_func
+    def f(A: T.Buffer((5, *shape), "float32"), B: T.Buffer(shape, "float32")):
+        for i in range(5):
+            for s in T.grid(*shape):
+                with T.block("A"):
+                    vi, *vs = T.axis.remap("SSSS", [i, *s])
+                    A[vi, *vs] = B[vs]
+        for s in T.grid(*shape):
+            with T.block("B"):
+                v = T.axis.remap("SSS", s)
+                B[v] = T.float32(0)
+
+    @T.prim_func
+    def spelled(A: T.Buffer((5, 2, 3, 4), "float32"), B: T.Buffer((2, 3, 4), "float32")):
+        for i, s_0, s_1, s_2 in T.grid(5, 2, 3, 4):
+            with T.block("A"):
+                vi, vs_0, vs_1, vs_2 = T.axis.remap("SSSS", [i, s_0, s_1, s_2])
+                A[vi, vs_0, vs_1, vs_2] = B[vs_0, vs_1, vs_2]
+        for s_0, s_1, s_2 in T.grid(2, 3, 4):
+            with T.block("B"):
+                v_0, v_1, v_2 = T.axis.remap("SSS", [s_0, s_1, s_2])
+                B[v_0, v_1, v_2] = T.float32(0)
+    assert f.script().replace("def f(", "def spelled(") == spelled.script()
+
+
+def test_let_of_a_variable_that_is_there():
+    @T.prim_func
+    def f(C: T.Buffer((2,), "int32")):
+        x = T.int32()
+        with T.LetStmt(3, var=x):
+            C[0] = x
+        with T.LetStmt(4, var=T.int32()) as y:
+            C[1] = y
+    lets = [s for s in f.body.seq]
+    assert [s.var.name for s in lets] == ["x", "y"] and [s.value.value for s in lets] == [3, 4]
+    assert structural_equal(from_source(f.script()), f)

@@ -1,6 +1,7 @@
 """Passes of scripts over memory and threads: halves that take turns, strides, where temporaries are allocated."""
 import numpy as np
 import pytest
+from interp import run
 from tir_cases import arguments, assert_same_results, results
 from test_classic_passes import assert_becomes, done
 
@@ -410,3 +411,58 @@ def test_memory_behind_a_tag_is_one(dtype, size):
     inputs = arguments(func)
     assert_same_results(results(func, inputs), after, inputs)
     assert [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)] == [size]
+
+
+@T.prim_func
+def padded(A: T.Buffer((6,), "int32"), C: T.Buffer((10,), "int32")):
+    with T.block(""):
+        T.reads(A[0:6])
+        T.writes(C[0:10])
+        B = T.alloc_buffer((10,), "int32")
+        for i in range(6):
+            B[i] = A[i] * 2
+        for i in range(10):
+            C[i] = T.if_then_else(2 <= i and i < 8, B[i - 2], -1)
+
+
+@T.prim_func
+def too_small(A: T.Buffer((6,), "int32"), C: T.Buffer((10,), "int32")):
+    with T.block(""):
+        T.reads(A[0:6])
+        T.writes(C[0:10])
+        B = T.alloc_buffer((9,), "int32")
+        for i in range(10):
+            B[i] = T.if_then_else(2 <= i and i < 8, A[i - 2] * 2, -1)
+        for i in range(10):
+            C[i] = B[i]
+
+
+@pytest.mark.parametrize("func, is_strict, size", [(padded, True, 6), (too_small, False, 10)])
+def test_compaction_knows_conditions_and_lets_buffers_grow(func, is_strict, size):
+    after = tvm.tir.transform.CompactBufferAllocation(is_strict=is_strict)(tvm.IRModule({"main": func}))["main"]
+    assert [b.shape[0].value for b in collect(after.body, tvm.tir.Block)[0].alloc_buffers] == [size]
+    a, c = np.arange(6, dtype="int32"), np.zeros(10, "int32")
+    run(after, a, c)
+    assert c.tolist() == [-1, -1, 0, 2, 4, 6, 8, 10, -1, -1]
+
+
+def test_compaction_shares_among_virtual_threads_in_either_order():
+    @T.prim_func
+    def func(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for v in T.thread_binding(2, thread="vthread"):
+                for t in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.block(""):
+                        T.reads(A[b * 8 + v * 4 + t])
+                        T.writes(C[b * 8 + v * 4 + t])
+                        B = T.alloc_buffer((16,), "float32", scope="shared")
+                        B[b * 8 + v * 4 + t] = A[b * 8 + v * 4 + t] + 1.0
+                        C[b * 8 + v * 4 + t] = B[b * 8 + v * 4 + t] * 2.0
+    tr, mod, a = tvm.tir.transform, tvm.IRModule({"main": func}), np.arange(16, dtype="float32")
+    for passes in ([tr.CompactBufferAllocation()], [tr.LowerOpaqueBlock(), tr.CompactBufferAllocation()]):
+        after, c = tvm.transform.Sequential(passes)(mod)["main"], np.zeros(16, "float32")
+        made = [b for n in collect(after.body, (tvm.tir.Block, tvm.tir.Allocate))
+                for b in (n.alloc_buffers if isinstance(n, tvm.tir.Block) else [n.buffer])]
+        assert [b.shape[0].value for b in made] == [8]
+        run(after, a, c)
+        np.testing.assert_array_equal(c, (a + 1) * 2)

@@ -2,8 +2,10 @@
 import numpy as np
 import pytest
 from test_classic_passes import done
+from interp import run
 from tir_cases import assert_same_results, results
 
+import ingot as tvm
 from ingot.ir.node import collect
 from ingot.ir.tir import For, IfThenElse, Select
 from ingot.script import from_source, tir as T
@@ -103,3 +105,29 @@ def test_quotients_have_one_form(before, after):
     inputs = [np.zeros((8, 70, 3), "int32")]
     assert_same_results(results(func, inputs), new, inputs)
     assert str(new.body) == str(expected.body)
+
+
+def test_conditions_that_split_no_loop():
+    """T.ignore_loop_partition: the loop is split for the other condition alone, and the mark goes."""
+    @T.prim_func
+    def func(A: T.Buffer((10,), "int32"), D: T.Buffer((10,), "int32")):
+        B = T.decl_buffer((2,), "int32")
+        for i in T.serial(12, annotations={"pragma_loop_partition_hint": 1}):
+            if T.ignore_loop_partition(i < 10):
+                B[i % 2] = A[i] + 1
+            if 2 <= i:
+                D[i - 2] = T.if_then_else(i < 10, B[i % 2], 5)
+    mod = tvm.IRModule({"main": func})
+    tr = tvm.tir.transform
+    after = tvm.transform.Sequential([tr.LowerOpaqueBlock(), tr.LoopPartition(), tr.Simplify()])(mod)["main"]
+    assert sorted(loop.extent.value for loop in collect(after.body, For)) == [2, 10]
+    assert "ignore_loop_partition" in func.script() and "ignore_loop_partition" not in after.script()
+    a = np.arange(10, dtype="int32")
+    expected = [3, 4, 5, 6, 7, 8, 9, 10, 5, 5]
+    for f in (func, after):
+        d = np.zeros(10, "int32")
+        run(f, a, d)
+        assert d.tolist() == expected
+    d = tvm.nd.empty((10,), "int32")
+    tvm.build(func, target="c")(tvm.nd.array(a), d)
+    assert d.numpy().tolist() == expected
