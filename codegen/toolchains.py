@@ -105,7 +105,8 @@ _SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 _MB = 1 << 20
 
 
-# Loads that gcc would move up before it assigns registers take those of a tile's sums.
+# Loads that gcc would move up before it assigns registers take those of a tile's sums. Where there are few sums, in
+# products of one row, it would make one load of two.
 _TILED = ("-fno-predictive-commoning", "-fno-schedule-insns")
 
 

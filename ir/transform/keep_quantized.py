@@ -15,7 +15,6 @@ from ..relax.ops.qnn import BYTES, PLAIN, SUMS, WIDE_SUMS, WORDS, sums_dtype
 from ..tir.stored import LEAST_BYTES
 from .graph import GraphRewriter, is_operator, on_main
 from .identities import axes_of
-from .short_products import short_pieces
 
 OF_INTEGERS = {plain: name for name, plain in PLAIN.items()}
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -120,18 +119,18 @@ class _KeepQuantized(GraphRewriter):
             return None
         (x, x_zero, x_scale), (w, w_zero, w_scale) = data, other
         bytes_ = all(str(v.struct_info.dtype) in BYTES for v in (x, w))
-        if not bytes_ and not self._multiplies_words(x, w, x_zero, w_zero):
+        if not bytes_ and not self._multiplies_words(x_zero, w_zero):
             return None
         total = self.emit(call_op("qnn.matmul", x, w, Constant(x_zero), Constant(w_zero),
                                   out_dtype=SUMS if bytes_ else WIDE_SUMS))
         scale = Constant((x_scale * w_scale).astype(np.float32), w.name + "_scale")
         return call_op("multiply", self.emit(call_op("astype", total, dtype="float32")), scale)
 
-    def _multiplies_words(self, x, w, *zeros):
-        """Whether matrices, of which one at least is of 16 bits, are multiplied as integers: as pairs by vectors; as
-        they are, without zero points, where nothing else computes floats than their own functions."""
-        pairs = self.target.multiplies_pairs and short_pieces(x.struct_info, w.struct_info)
-        return bool(pairs or self.target.integers and not self.target.has_tiles and not np.any(zeros))
+    def _multiplies_words(self, *zeros):
+        """Whether matrices, of which one at least is of 16 bits, are multiplied as integers: as they are, without zero
+        points, where nothing else computes floats than their own functions. Vectors take two to three times as many
+        instructions for exact sums as for floats, of which onnxruntime makes the same."""
+        return bool(self.target.integers and not self.target.has_tiles and not np.any(zeros))
 
     def _moved(self, value):
         """What _dequantized says of a value, or of integers in another order of axes, in which they are put here."""

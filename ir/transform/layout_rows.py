@@ -175,7 +175,9 @@ def _joined(graph, weight, groups):
 
 
 def _gathered(graph, call, image, joined):
-    """Groups of any size, of channels that lie anywhere."""
+    """Groups of any size, of channels that lie anywhere, whose sums are of the operands' dtype."""
+    if call.attrs["out_dtype"] not in (None, "", call.args[0].struct_info.dtype):
+        return None
     weight, lanes, groups = call.args[1], graph.lanes, call.attrs["groups"] // joined
     spots = group_spots(weight.data.shape[0], groups, lanes)
     if len({s // lanes for s in spots}) * lanes > MOST_PADDING * len(spots):

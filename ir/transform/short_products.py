@@ -127,4 +127,4 @@ def _less_zeros(rewriter, total, rows, columns, terms, sums):
     return rewriter.less(rewriter.less(total, x_zero, less), w_zero, more)
 
 
-__all__ = ["of_short_matrices", "short_pieces"]
+__all__ = ["of_short_matrices"]

@@ -3,9 +3,9 @@ products by constants are exact sums of integers."""
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from value_target import value_target
 
 import ingot
-from ingot.codegen.target import is_supported_here
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -151,21 +151,22 @@ def scores(dtype, zero):
     return net.proto(), np.rint(sums.astype(np.float32) * (np.float32(2e-4) * np.float32(2e-4) / scale)) + zero, x
 
 
-@pytest.mark.parametrize("dtype, zero", [(np.int16, 0), (np.uint16, 32768), (np.uint16, 40000)])
+@pytest.mark.parametrize("dtype, zero", [(np.int16, 0), (np.uint16, 40000)])
 def test_products_of_two_activations(dtype, zero):
-    """Exact sums by pairs in vectors, where int32 does not hold them either."""
+    """Floats, as onnxruntime has them, round some of the exact sums to the number beside."""
     proto, expected, x = scores(dtype, zero)
-    with ingot.compile(proto, target="x86-64-v2", threads="none") as library:
-        assert "dot_s16s16" in "".join(k.body for k in library.model.kernels.values())
-        if not is_supported_here(library.model.target):
-            pytest.skip("this is no x86")
-        limits = np.iinfo(dtype)
-        np.testing.assert_array_equal(library.run({"x": x})["scores"], np.clip(expected, limits.min, limits.max))
+    with ingot.compile(proto, value_target(), threads="none") as library:
+        limits, found = np.iinfo(dtype), library.run({"x": x})["scores"]
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for other in (np.clip(expected, limits.min, limits.max), session.run(None, {"x": x})[0]):
+        apart = np.abs(found.astype(int) - other.astype(int))
+        assert apart.max() <= 1 and np.count_nonzero(apart) <= found.size // 50
 
 
 @pytest.mark.parametrize("target, zero, exact", [("cortex-m0plus", 0, True), ("cortex-m0plus", 9, False),
-                                                 ("cortex-m4f", 0, False), ("c", 0, False)])
-def test_where_single_numbers_are_multiplied_as_integers(target, zero, exact):
-    """Without an FPU, and without zero points."""
+                                                 ("cortex-m4f", 0, False), ("c", 0, False),
+                                                 ("x86-64-v3", 0, False), ("aarch64-linux-gnu", 0, False)])
+def test_where_two_activations_are_multiplied_as_integers(target, zero, exact):
+    """Without an FPU, and without zero points: vectors take fewer instructions for floats."""
     text = ingot.inspect_stage(scores(np.int16, zero)[0], "fused", target=target, threads="none")
     assert ('out_dtype="int64"' in text) == exact

@@ -170,6 +170,23 @@ def test_a_depthwise_convolution_of_several_outputs_a_channel():
     assert ops(mod)[1:3] == ["nn.conv2d", "nn.conv2d_gathered"]
 
 
+def test_groups_of_bytes_whose_sums_are_wider_are_not_gathered():
+    """What gathers channels has sums of the operands' dtype."""
+    rng = np.random.default_rng(1)
+
+    def layer(x, outputs, inputs, kernel, **attrs):
+        w = Constant(rng.integers(-128, 128, (outputs, inputs, kernel, kernel)).astype(np.int8), "w")
+        y = g.op("nn.conv2d", x, w, out_dtype="int32", **attrs)
+        return g.op("add", y, Constant(rng.integers(-99, 99, (1, outputs, 1, 1)).astype(np.int32), "bias"))
+
+    g = Graph(param("x", 1, 8, 5, 5, dtype="int8"))
+    x = g.op("astype", g.op("right_shift", layer(g.params[0], 8, 8, 1), Constant(np.int32(10), "n")), dtype="int8")
+    mod = g.module(layer(x, 16, 1, 3, groups=8))
+    found = check(mod, rng.integers(-128, 128, (1, 8, 5, 5)).astype(np.int8), compare=np.testing.assert_array_equal,
+                  passes=[lambda m: convert_layout(m, 4, dtypes=("int8", "int32"))])
+    assert "nn.conv2d_gathered" not in ops(found) and "NCHW4c" in str(layouts(found))
+
+
 @pytest.mark.parametrize("lanes", [4, 16])
 def test_a_shuffled_network_of_groups_stays_blocked(lanes):
     """As ShuffleNet: grouped, shuffled, depthwise, grouped, added to its input; then one that halves the image."""
