@@ -46,7 +46,7 @@ class Structured:
             if kind == "sequence" and len(value) != count:
                 raise InputError(f"input {name!r} has {len(value)} elements, and the network was compiled for {count}")
             arrays += value if kind == "sequence" else [] if kind == "absent" else [value]
-        found = iter(self._answers(arrays))
+        found = iter(self.answers(arrays))
         return [None if kind == "absent" else [next(found) for _ in range(count)] if kind == "sequence" else next(found)
                 for _, kind, count in self._results]
 
