@@ -273,7 +273,7 @@ _VALUES = {
     RelaxTuple: lambda m, t, frame: tuple(m.value(f, frame) for f in t.fields),
     TupleGetItem: lambda m, t, frame: m.value(t.tuple_value, frame)[t.index],
     ExternFunc: lambda m, e, frame: get_global_func(e.global_symbol),
-    GlobalVar: lambda m, gv, frame: m.function_of(gv.name),
+    GlobalVar: lambda m, gv, frame: (m.kernel_of if isinstance(m.mod[gv.name], PrimFunc) else m.function_of)(gv.name),
     If: Machine._branch, Function: Machine._local, RelaxCall: Machine._call,
 }
 

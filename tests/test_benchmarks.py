@@ -494,3 +494,9 @@ def test_compile_time_of_made_up_networks(capsys):
     assert [(r[0], r[5]) for r in rows] == [("chain3", "-"), ("mixed20", "-")]
     assert all(float(value) >= 0 for r in rows for value in (*r[1:5], *r[6:]))
     assert int(rows[0][1]) == 3 and 20 <= int(rows[1][1]) <= 26
+
+
+def test_steps_of_a_decoder(capsys):
+    script("decoder").main(["--layers", "1", "--width", "64", "--rounds", "1"])
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith(("| decode", "| prefill"))]
+    assert len(rows) == 4 and all(float(row[6]) < 1e-5 for row in rows)

@@ -1,6 +1,7 @@
 """relax.VirtualMachine, Executables and their files, graph executors and parameters, as scripts for TVM use them."""
 import numpy as np
 import pytest
+from value_target import small_target
 
 import ingot as tvm
 from ingot import relax
@@ -108,6 +109,34 @@ def test_looking_on(executable):
     report = relax.VirtualMachine(executable, tvm.cpu()).profile("add", X, X)
     assert "float32[2, 3]" in str(report) and "Total" in str(report) and report.csv().count("\n") == 2
     assert "add" in report.json()
+
+
+def test_kernels_are_values_for_who_looks_on():
+    """A packed function that is given a kernel of the module calls it."""
+    @I.ir_module
+    class Apply:
+        @T.prim_func
+        def twice(A: T.Buffer((2, 3), "float32"), B: T.Buffer((2, 3), "float32")):
+            for i, j in T.grid(2, 3):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((2, 3), "float32")):
+            cls = Apply
+            return R.call_packed("test.vm.apply", cls.twice, x, sinfo_args=R.Tensor((2, 3), "float32"))
+
+    @tvm.register_func("test.vm.apply", override=True)
+    def apply(kernel, x):
+        result = tvm.nd.empty(x.shape)
+        kernel(x, result)
+        return result
+    vm = relax.VirtualMachine(relax.build(Apply, small_target()), tvm.cpu())
+    assert np.array_equal(vm["main"](X).numpy(), 2 * X)
+    vm.set_instrument(lambda f, name, before, result, *args: None)
+    assert np.array_equal(vm["main"](X).numpy(), 2 * X)
+    assert "test.vm.apply" in str(vm.profile("main", X))
 
 
 def test_files(executable, tmp_path):

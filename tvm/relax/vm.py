@@ -146,9 +146,7 @@ class VirtualMachine:
     def set_instrument(self, instrument):
         """Call instrument(function, name, before_run, result, *args) before and after each kernel, operator and packed
         function, which then run one by one; where it returns 1 before one, that is left out."""
-        executable = self.executable
-        self._watched = Machine(executable.source, lambda name: partial(_by_hand, self._watched, name),
-                                executable.kernel)
+        self._watched = _one_by_one(self.executable)
         self._watched.instrument = instrument
 
     def profile(self, func_name, *args):
@@ -162,7 +160,7 @@ class VirtualMachine:
             rows.append(Row(name, time.perf_counter() - begun.pop(), tuple(
                 (v.dtype, v.shape) for v in values if isinstance(v, NDArray))))
 
-        machine = Machine(executable.source, lambda name: partial(_by_hand, machine, name), executable.kernel)
+        machine = _one_by_one(executable)
         executable.require(func_name)
         machine.run(func_name, args)  # once before that counts: kernels are compiled
         machine.instrument = watch
@@ -177,6 +175,12 @@ class VirtualMachine:
         function = self.invoke_stateful if func_name == "invoke_stateful" else self[func_name]
         return time_evaluator(_Prepared(function), number, repeat, min_repeat_ms, cooldown_interval_ms,
                               repeats_to_cooldown, f_preproc)
+
+
+def _one_by_one(executable):
+    """A Machine that runs all graph functions itself, call by call."""
+    machine = Machine(executable.source, lambda name: partial(_by_hand, machine, name), executable.kernel)
+    return machine
 
 
 def _by_hand(machine, name, *args):
