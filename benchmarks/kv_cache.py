@@ -1,7 +1,7 @@
 """Steps of a decoder with a PagedKVCache: its operators compiled (OutlineSegments) beside one after the other.
 
-    python benchmarks/decoder.py
-    python benchmarks/decoder.py --layers 8 --width 1024
+    python benchmarks/kv_cache.py
+    python benchmarks/kv_cache.py --layers 8 --width 1024
 
 The decoder is an nn.Module with random weights, which are arguments, or bound. The virtual machine runs binding by
 binding where something looks at each call (`set_instrument`), as it did everything before segments were compiled. Both
