@@ -12,7 +12,7 @@ import re
 
 from .. import expr as E
 from ..arith import Analyzer
-from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, match_dtype
+from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, is_const_int, match_dtype
 from ..node import Node, structural_equal
 from ..tir.buffer import Buffer
 from ..tir.intrin import if_then_else, intrinsic
@@ -302,6 +302,8 @@ class Evaluator:
     def _indices_in(self, node):
         """What an index is of: itself, or where it is `*vs`, or a name of several variables, those."""
         value = None
+        if isinstance(node, ast.Tuple):  # A[(*s, r)]
+            return [p for part in node.elts for p in self._indices_in(part)]
         if isinstance(node, ast.Starred):
             value = self.eval(node.value)
         elif isinstance(node, ast.Name) and isinstance(found := self.eval(node), (tuple, list)):
@@ -319,8 +321,8 @@ class Evaluator:
 
     def _range(self, node, whole):
         """start:stop as a Range; `start:start + extent` keeps the extent as it is written."""
-        if node.step is not None and self.eval(node.step) != 1:
-            self.fail(node.step, "a region has no step: give it as start:stop")
+        if node.step is not None and not is_const_int(step := self.scalar(node.step), 1):
+            return self._strided(node, step)
         start = self.eval(node.lower) if node.lower is not None else 0
         if node.upper is None:
             return make_range(self, node, start, whole)
@@ -329,6 +331,21 @@ class Evaluator:
             if not isinstance(start, int) and structural_equal(begin, left):
                 return Range(begin, self.as_scalar(self.eval(node.upper.right), node.upper, begin.dtype))
         return make_range(self, node, start, self.eval(node.upper))
+
+    def _strided(self, node, step):
+        """start:stop:step, a vector of indices: its Ramp."""
+        if node.upper is None:
+            self.fail(node, "a slice with a step is a vector of indices: give it as start:stop:step")
+        start = const(0, self.default_int) if node.lower is None else self.scalar(node.lower)
+        start, step = match_dtype(start, step)
+        length = Analyzer().simplify(E.FloorDiv(E.Sub(E.Add(self._stop(node, start), step), E.Add(
+            start, const(1, start.dtype))), step))
+        if not isinstance(length, IntImm) or length.value < 1:
+            self.fail(node, "a slice with a step is a vector of indices: its length must be known")
+        return E.Ramp(start, step, length.value)
+
+    def _stop(self, node, start):
+        return match_dtype(self.scalar(node.upper), start)[0]
 
     # ------------------------------------------------------------ everything else
 

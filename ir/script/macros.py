@@ -6,6 +6,7 @@ import inspect
 import linecache
 import sys
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
 from .errors import Source
@@ -25,6 +26,23 @@ class Macro:
 
     def __call__(self, *args, **kwargs):
         return MacroCall(self, args, kwargs)
+
+    def __get__(self, instance, owner=None):
+        """A macro of a class of Python's takes the object that it is called on."""
+        return self if instance is None else partial(self, instance)
+
+    def signature(self, evaluate):
+        """Its parameters, as Python's; evaluate: of a default's syntax tree, its value."""
+        a, kinds = self.tree.args, inspect.Parameter
+        plain = [*a.posonlyargs, *a.args]
+        defaults = [None] * (len(plain) - len(a.defaults)) + a.defaults
+        rows = [(x, kinds.POSITIONAL_ONLY if n < len(a.posonlyargs) else kinds.POSITIONAL_OR_KEYWORD, d)
+                for n, (x, d) in enumerate(zip(plain, defaults))]
+        rows += [(a.vararg, kinds.VAR_POSITIONAL, None)] if a.vararg else []
+        rows += [(x, kinds.KEYWORD_ONLY, d) for x, d in zip(a.kwonlyargs, a.kw_defaults)]
+        rows += [(a.kwarg, kinds.VAR_KEYWORD, None)] if a.kwarg else []
+        return inspect.Signature([kinds(x.arg, kind, default=kinds.empty if d is None else evaluate(d))
+                                  for x, kind, d in rows])
 
 
 @dataclass(frozen=True)
@@ -74,6 +92,8 @@ def decorator(read, given):
 def macro(*func, hygienic=True):
     """@T.macro and @T.macro(hygienic=False)."""
     frame = sys._getframe(1)
+    if func and not inspect.isfunction(func[0]):
+        raise ValueError("T.macro takes keywords only, hygienic=True or hygienic=False")
 
     def read(f):
         source = Source.of(f, frame)

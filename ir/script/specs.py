@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtype import DataType
+from ..expr import Var
 from ..tir.buffer import decl_buffer
 
 
@@ -183,7 +184,7 @@ class BufferSpec(Spec):
         """The Buffer. convert(value): an expression of what was written in the script."""
         layout = dict(self.layout)
         if "strides" in layout:
-            layout["strides"] = [convert(s) for s in layout["strides"]]
+            layout["strides"] = [Var(s, "int32") if isinstance(s, str) else convert(s) for s in layout["strides"]]
         if "elem_offset" in layout:
             layout["elem_offset"] = convert(layout["elem_offset"])
         shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)

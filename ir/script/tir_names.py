@@ -95,9 +95,12 @@ def _buffer(how, shape, dtype="float32", data=None, strides=None, elem_offset=No
     return S.BufferSpec(how, shape, str(dtype), data, {k: v for k, v in layout.items() if v is not None})
 
 
-def _match_buffer(param, shape=None, dtype="float32", *args, **kwargs):
+def _match_buffer(param, shape=None, dtype=None, *args, **kwargs):
+    if shape is None and isinstance(param, BufferRegion):  # those of the region
+        shape, dtype = [r.extent for r in param.region], dtype or param.buffer.dtype
     if shape is None:
         raise TypeError("give the shape of the matched buffer")
+    dtype = dtype or "float32"
     return replace(_buffer("match", shape, dtype, *args, **kwargs), source=param)
 
 
@@ -336,7 +339,7 @@ ROWS = {
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
     "type_annotation": DataType,
     # scoped statements
-    "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
+    "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate, "llvm_lookup_intrinsic_id": str,
     "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
     # expressions
@@ -352,7 +355,6 @@ ROWS = {
 _SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {
-    "llvm_lookup_intrinsic_id": "instructions of LLVM's go by their names",
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",

@@ -194,11 +194,12 @@ class TIRParser(BlockParser):
     def _macro(self, node, call):
         """The statements of a macro, its parameters bound to the call's arguments."""
         macro = call.macro
-        names = [a.arg for a in macro.tree.args.args]
-        bound = dict(zip(names, call.args), **call.kwargs)
-        missing = [n for n in names if n not in bound]
-        if len(call.args) > len(names) or set(bound) - set(names) or missing:
-            self.fail(node, f"macro {macro.tree.name} takes ({', '.join(names)})")
+        try:
+            bound = macro.signature(self.eval).bind(*call.args, **call.kwargs)
+        except TypeError as error:
+            self.fail(node, f"macro {macro.tree.name} takes ({ast.unparse(macro.tree.args)}): {error}")
+        bound.apply_defaults()
+        bound = dict(bound.arguments)
         kept = self.scopes, self.env, self.source
         self.source = macro.source
         self.scopes, self.env = ([bound], macro.env) if macro.hygienic else ([*self.scopes, bound], self.env)
@@ -257,15 +258,24 @@ class TIRParser(BlockParser):
             return handler(self, node, name, value)
         if isinstance(value, S.Spec):
             self.fail(node, f"this has a meaning as {value.place} only")
-        if isinstance(value, (PrimExpr, BufferRegion)) and not isinstance(value, Var) or is_number(value):
+        if isinstance(value, (PrimExpr, BufferRegion)) and not self._unnamed(value) or is_number(value):
             value = self.as_scalar(value, node)
             return self._let(name, value, value.dtype)
         self.define(name, value)
         return None
 
+    def _unnamed(self, value):
+        """Whether a value is a variable, or a buffer's pointer, that no name of the script's stands for yet: `name =` gives
+        it one. Another variable's value, `j = i`, is a let."""
+        return isinstance(value, Var) and not any(v is value for scope in self.scopes for v in scope.values())
+
     def _unpack(self, target, value, node):
         if isinstance(value, S.RemapSpec):
             value = self._remap(node, value)
+        if isinstance(value, S.Meta):
+            for t, v in self._paired(target.elts, list(value.value), node):
+                self.assign(t, v if isinstance(v, S.Spec) else S.Meta(v), node)
+            return None
         if isinstance(value, S.Spec) or not isinstance(value, (tuple, list)):
             self.fail(node, f"{describe(value)} cannot be taken apart into {len(target.elts)} names")
         scoped = [m for t, v in self._paired(target.elts, list(value), node) if (m := self.assign(t, v, node)) is not None]
@@ -337,13 +347,7 @@ class TIRParser(BlockParser):
 
     def stmt_For(self, node):
         spec = self._loops(node.iter)
-        names = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
-        texts = [getattr(n, "id", None) for n in names]
-        together = len(names) == 1 < len(spec.heads) and names[0] is node.target  # `for s in T.grid(*shape)`
-        if together and texts[0]:
-            texts = [f"{texts[0]}_{n}" for n in range(len(spec.heads))]
-        if len(texts) != len(spec.heads) or None in texts:
-            self.fail(node, f"{len(names)} names for {len(spec.heads)} loops")
+        texts, several = self._loop_names(node, len(spec.heads))
         self.scopes.append({})
         nest = []
         for head, text in zip(spec.heads, texts):
@@ -354,13 +358,33 @@ class TIRParser(BlockParser):
             nest.append((var, dom, head))
         for var, _, _ in nest:
             self.define(var.name, var)
-        if together:
-            self.define(node.target.id, tuple(var for var, _, _ in nest))
+        for name, first, last in several:
+            self.define(name, tuple(var for var, _, _ in nest[first:last]))
         body = joined(self.suite(node.body))
         self.scopes.pop()
         for var, dom, head in reversed(nest):
             body = For(var, dom.min, dom.extent, head.kind, body, head.thread, head.annotations)
         return body
+
+    def _loop_names(self, node, count):
+        """The names of `count` loops, and [(name, first, last)] of those that stand for several: `for s in T.grid(*shape)`
+        and `for *s, r in T.grid(*shape)`, whose loops are s_0, s_1 ..."""
+        target = node.target
+        targets = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        if targets == [target] and count != 1:
+            targets = [ast.Starred(target)]
+        texts, several = [], []
+        for t in targets:
+            starred = isinstance(t, ast.Starred)
+            own = [getattr(t.value if starred else t, "id", None)]
+            if starred and own[0] and not several:
+                more = count - len(targets) + 1
+                several.append((own[0], len(texts), len(texts) + more))
+                own = [f"{own[0]}_{n}" for n in range(more)]
+            texts.extend(own)
+        if len(texts) != count or None in texts:
+            self.fail(node, f"{len(targets)} names for {count} loops")
+        return texts, several
 
     def _loops(self, node):
         spec = self.eval(node)
@@ -414,13 +438,16 @@ class TIRParser(BlockParser):
         scoped = self._let_of(node, name, spec)
         return scoped.build(joined(inner()))
 
+    def _let_statement(self, node, spec):
+        return self._let_of(node, None, spec)
+
     def _let_of(self, node, name, spec):
         """T.LetStmt(value): of a new variable, or of `var`, which T.int32() made."""
         dtype, var = spec.dtype, spec.var
         if isinstance(var, S.Fresh):
             dtype, var = var.dtype, None
         if var is None and name is None:
-            self.fail(node, "expected `with T.LetStmt(value) as name:`")
+            self.fail(node, "expected `with T.LetStmt(value) as name:`, or `T.LetStmt(value, var=name)`")
         if var is not None and not isinstance(var, Var):
             self.fail(node, f"var is a variable, as `x = T.int32()` makes it, not {describe(var)}")
         dtype = dtype if var is None else var.dtype
@@ -462,7 +489,7 @@ class TIRParser(BlockParser):
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
     S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
-    S.LaunchSpec: TIRParser._launch_statement, S.Ignored: TIRParser._ignored}
+    S.LaunchSpec: TIRParser._launch_statement, S.LetSpec: TIRParser._let_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
     S.ConstantSpec: TIRParser._constant, S.LetSpec: TIRParser._let_of,

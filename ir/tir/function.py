@@ -43,6 +43,18 @@ class PrimFunc(BaseFunc):
             f"the function {self.attrs.get('global_symbol', 'main')}")
 
     @property
+    def __name__(self):
+        """The name of the decorated function, where it has a symbol."""
+        if "global_symbol" not in self.attrs:
+            raise AttributeError("a private PrimFunc has no name of its own; its module has one for it")
+        return str(self.attrs["global_symbol"])
+
+    @property
+    def struct_info(self):
+        """The FuncStructInfo of what graphs see: buffers are tensors; pure where nothing but the result is left behind."""
+        return upper("prim_func_info")(self)
+
+    @property
     def buffers(self):
         """The parameters' buffers in declared order."""
         return [self.buffer_map[p] for p in self.params if p in self.buffer_map]

@@ -45,7 +45,7 @@ TIR = {
     # indexing
     "A[0] = x": ("buffer A has 2 dimensions, indexed with 1", "A[0]"),
     "A[x, 0] = x": ("an index is an integer, this is float32", "x, 0]"),
-    "A[0, 0:8:2] = x": ("a region has no step", "2]"),
+    "A[0, ::2] = x": ("a slice with a step", ":"),
     "A[0, 0:i] = x": ("a slice used as a value is a vector: its length must be known", "A[0, 0:i]"),
     "A[0, 0] = i[3]": ("a Var cannot be indexed", "i[3]"),
     "i[0] = x": ("a Var cannot be stored into", "i[0]"),

@@ -71,6 +71,8 @@ EXPRESSIONS = {
     'T.call_intrin("int64", "tir.shift_left", i, 2)': 'T.call_intrin("int64", "tir.shift_left", i, 2)',
     'T.call_extern("float32", "f", x, A.data)': 'T.call_extern("float32", "f", x, A.data)',
     'T.call_llvm_intrin("float32", "llvm.f", x)': 'T.call_llvm_intrin("float32", "llvm.f", x)',
+    'T.call_llvm_pure_intrin(T.llvm_lookup_intrinsic_id("llvm.f"), x, dtype="float32")':
+        'T.call_llvm_pure_intrin("float32", "llvm.f", x)',
     'T.call_llvm_pure_intrin("llvm.f", x, dtype="float32")': 'T.call_llvm_pure_intrin("float32", "llvm.f", x)',
     'T.tvm_struct_get(A.data, 0, 1, "int64")': 'T.tvm_struct_get(A.data, 0, 1, "int64")',
     'T.tvm_struct_get(A.data, 0, 1, dtype="int64")': 'T.tvm_struct_get(A.data, 0, 1, "int64")',
