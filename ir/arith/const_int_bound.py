@@ -110,7 +110,10 @@ def _of_dtype(an, atom):
 
 def _of_var(an, atom):
     found = an.var_bounds.get(atom.expr)
-    return found if found is not None else _of_dtype(an, atom)
+    if found is None:
+        low, high = _of_dtype(an, atom)
+        return (max(low, 0) if atom.expr.size else low), high
+    return found
 
 
 def _times(x, y):

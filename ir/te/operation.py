@@ -5,7 +5,7 @@ import functools
 import inspect
 
 from ..dtype import DataType
-from ..expr import IntImm, IterVar, PrimExpr, Range, Var, as_expr, const
+from ..expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var, as_expr, const
 from ..node import children, structural_equal
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.region import access_regions, full_region
@@ -44,7 +44,9 @@ def var(name="tindex", dtype="int32"):
     return Var(name, dtype)
 
 
-size_var = var
+def size_var(name="size", dtype="int32"):
+    """A variable that is known to be at least 0, such as a dimension."""
+    return SizeVar(name, dtype)
 
 
 def thread_axis(dom=None, tag="", name=""):
