@@ -437,9 +437,10 @@ def match_dtype(a, b):
         elif b.dtype.lanes == 1:
             b = Broadcast(b, a.dtype.lanes)
         return match_dtype(a, b)
-    if _adapts(a, b.dtype):
+    both = isinstance(a, IntImm) and isinstance(b, IntImm) and a.dtype.is_int and b.dtype.is_int
+    if not both and _adapts(a, b.dtype):
         return const(a.value, b.dtype), b
-    if _adapts(b, a.dtype):
+    if not both and _adapts(b, a.dtype):
         return a, const(b.value, a.dtype)
     if a.dtype.is_int and b.dtype.is_int:
         wide = max(a.dtype, b.dtype, key=lambda t: (t.bits, t.code == "uint"))

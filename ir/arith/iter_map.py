@@ -111,7 +111,7 @@ class Detector:
         self.made = {}      # made source -> (base, pieces) of what it equals; pieces () for a loop minus its start
         self.digits = {}    # source -> the Fragment of another that it is
         self.paddings = []  # conditions under which a loop's value lies outside it
-        self.padded = {}    # lengthened source -> (bounds of the first of its values that are real, how many are)
+        self.padded = {}    # lengthened source -> (bounds of the first of its real values, how many are real or None)
         self.fixed = {}     # Var -> expression, for loops that do not start at 0
         self.loop_of = {}   # the sources of these loops -> the loops
 
@@ -276,11 +276,12 @@ class Detector:
                 needs.setdefault(found[0], []).append(found[1:])
         for v, wanted in needs.items():
             extent, left = self.extents[v], self._padding(v, wanted)
-            if extent.terms or left is None:
+            if left is None:
                 continue
             divisor, high = reduce(lcm, (d for d, _ in wanted)), linear_bound(self.an, left)[1]
-            whole = -(-(high + extent.const) // divisor) * divisor
-            if left.key != ZERO.key or whole != extent.const:
+            turns = floor_rules.floordiv(self.an, shifted(extent, high + divisor - 1), constant(divisor), v.dtype)
+            whole = scaled(turns, divisor)
+            if left.key != ZERO.key or not self.an.nonnegative(self.an.canonical.add(extent, whole, -1)):
                 self._lengthen(v, left, whole)
                 return True
         return False
@@ -315,13 +316,13 @@ class Detector:
         """The source `v` becomes [left, left + extent) of one that has `whole` turns."""
         first = (Fragment(v, ONE, self.extents[v]), ONE)
         extent, dtype = self.extents.pop(v), v.dtype
-        source = self._new_source(v.name, constant(whole), dtype, (left, (first,)))
+        source = self._new_source(v.name, whole, dtype, (left, (first,)))
         real = self.expression(Linear({}, 0), (first,), dtype)
         if left.key != ZERO.key:
             self.paddings.append(real < 0)
-        if left.terms or whole != left.const + extent.const:
+        if left.terms or whole.key != combine(extent, left).key:
             self.paddings.append(real >= render(extent, dtype))
-        before, count = self.padded.get(v, ((0, 0), extent.const))
+        before, count = self.padded.get(v, ((0, 0), None if extent.terms else extent.const))
         self.padded[source] = tuple(a + b for a, b in zip(before, linear_bound(self.an, left))), count
         self.spent.add(v)
         self._substitute({v: source - render(left, dtype)})
@@ -527,6 +528,8 @@ class Detector:
     def _check_met(self, v, fragments):
         """The values of a padded source that are real have all combinations of these digits."""
         (low, high), count = self.padded[v]
+        if count is None:
+            raise NotAffine(f"padding of loop {v.name}, whose extent is not constant")
         digits = [(f.lower.const, f.extent.const) for f in fragments]
         for first in range(low, high + 1):
             real = range(first, first + min(count, max(MOST_MET // (high - low + 1), 1)))
