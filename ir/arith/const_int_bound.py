@@ -111,8 +111,9 @@ def _of_dtype(an, atom):
 def _of_var(an, atom):
     found = an.var_bounds.get(atom.expr)
     if found is None:
-        low, high = _of_dtype(an, atom)
-        return (max(low, 0) if atom.expr.size else low), high
+        found = _of_dtype(an, atom)
+        if atom.expr.is_size:
+            found = max(found[0], 0), found[1]
     return found
 
 

@@ -5,11 +5,12 @@ import functools
 import inspect
 
 from ..dtype import DataType
-from ..expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var, as_expr, const
+from ..expr import IntImm, IterVar, PrimExpr, Range, Var, as_expr, const
 from ..node import children, structural_equal
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.region import access_regions, full_region
 from ..tir.renew import renew_defs
+from ..tir.size_var import SizeVar
 from ..tir.stmt import BlockRealize, Evaluate, Stmt
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor
 
@@ -45,7 +46,7 @@ def var(name="tindex", dtype="int32"):
 
 
 def size_var(name="size", dtype="int32"):
-    """A variable that is known to be at least 0, such as a dimension."""
+    """A variable that is at least 0."""
     return SizeVar(name, dtype)
 
 
