@@ -185,10 +185,13 @@ class _Layout:
 
 
 class _NumbersFirst(Mutator):
-    """2 <= i for i >= 2, as TVM's simplifier writes it."""
+    """2 <= i for i >= 2, as TVM's simplifier writes it, and for 2 == i where i is at most 2: bounds divide loops."""
 
     def visit_GE(self, e):
         return LE(e.b, e.a) if isinstance(e.b, IntImm) else e
+
+    def visit_EQ(self, e):
+        return LE(e.a, e.b) if isinstance(e.a, IntImm) else e
 
 
 class _Move(Mutator):
