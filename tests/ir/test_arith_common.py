@@ -1,5 +1,6 @@
 """detect_common_subexpr, and relations of solved inequalities."""
 import pytest
+from arith_brute import evaluate
 
 from ingot.ir import arith, tir
 from ingot.ir.expr import Broadcast, Call, Cast, Range, Var
@@ -48,3 +49,17 @@ def test_relations_say_at_most():
         for b in range(6):
             holds = arith.Analyzer().simplify(tir.substitute(relation, {x: tir.const(a), y: tir.const(b)})).value
             assert bool(holds) == (a + 2 * b <= 10)
+
+
+def test_linear_equations_of_unsigned_integers():
+    a, b = Var("a", "uint32"), Var("b", "uint32")
+    one = tir.const(1, "uint32")
+    for e in (one - a, a * 3 - b * (a - a + 2) + 7, (b - a) * (b + 1) + b // tir.const(3, "uint32"), b - one, a * 0):
+        *weights, base = arith.detect_linear_equation(e, [a])
+        for x in (0, 1, 5, (1 << 32) - 1):
+            for y in (0, 2, (1 << 32) - 2):
+                at = {a: x, b: y}
+                total = sum(evaluate(w, at) * at[v] for v, w in zip([a], weights)) + evaluate(base, at)
+                assert (total - evaluate(e, at)) % (1 << 32) == 0, (e, x, y)
+    assert arith.detect_linear_equation(one - a, [a])[0].value == -1
+    assert arith.detect_linear_equation(a * a + b, [a]) == [] == arith.detect_linear_equation(a // (one + one), [a])
