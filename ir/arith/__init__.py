@@ -3,6 +3,7 @@ from . import int_set, rewrite  # noqa: F401 (rewrite provides what Analyzers as
 from .analyzer import Analyzer, Extension, ProofStrength
 from .bound import (deduce_bound, domain_touched, estimate_region_lower_bound, estimate_region_strict_bound,
                     estimate_region_upper_bound)
+from .common import detect_common_subexpr
 from .const_int_bound import ConstIntBound
 from .constraints import IntConstraints, IntConstraintsTransform, IntGroupBounds
 from .int_set import IntervalSet, IntSet, covers, eval_range, range_of, union_ranges
@@ -21,7 +22,7 @@ __all__ = ["Analyzer", "ConstIntBound", "Extension", "IntConstraints", "IntConst
            "IntSet", "IntervalSet", "IterMap", "IterMapExpr", "IterMapLevel", "IterMapResult", "IterMark",
            "IterSplitExpr", "IterSumExpr",
            "ModularSet", "ProofStrength", "affine_domains", "covers", "deduce_bound", "detect_bijection",
-           "detect_clip_bound", "detect_iter_map", "detect_linear_equation", "domain_touched",
+           "detect_clip_bound", "detect_common_subexpr", "detect_iter_map", "detect_linear_equation", "domain_touched",
            "estimate_region_lower_bound", "estimate_region_strict_bound", "estimate_region_upper_bound", "eval_range",
            "int_set", "inverse_affine_iter_map", "is_affine_binding", "iter_map_simplify",
            "narrow_predicate_expression", "normalize_iter_map_to_expr", "normalize_to_iter_sum", "range_of",

@@ -1,7 +1,7 @@
 """Bounds asked of conditions, regions and statements."""
 from __future__ import annotations
 
-from ..expr import EQ, free_vars, is_const_int
+from ..expr import EQ, free_vars
 from ..upper import upper
 from .analyzer import Analyzer
 from .const_int_bound import linear_bound
@@ -102,13 +102,15 @@ def estimate_region_strict_bound(region, var_dom, predicate=True):
     found = detect_iter_map([r.min for r in region], var_dom, predicate)
     an, out = scope_of(var_dom), []
     for e, r in zip(found.indices, region):
-        last = r.extent - 1
+        first, last = e.base, e.base + r.extent - 1
         for split in e.args:
-            if not an.can_prove_less_equal(split.scale, r.extent):
+            down = an.can_prove_less(split.scale, 0)
+            if not an.can_prove_less_equal(-split.scale if down else split.scale, r.extent):
                 return None  # it steps over elements
-            last = last + (split.extent - 1) * split.scale
-        out.append(IntervalSet(an.simplify(e.base), an.simplify(e.base + last)))
-    return None if found.errors or not is_const_int(found.padding_predicate, 0) else out
+            reach = (split.extent - 1) * split.scale
+            first, last = (first + reach, last) if down else (first, last + reach)
+        out.append(IntervalSet(an.simplify(first), an.simplify(last)))
+    return None if found.errors else out
 
 
 def estimate_region_lower_bound(region, var_dom, predicate=True):

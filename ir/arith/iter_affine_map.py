@@ -11,8 +11,9 @@ from enum import IntEnum
 
 from ..expr import PrimExpr, as_expr, const, logical_or
 from ..node import Node, node
-from .iter_map import ANY, COMPLETE, ONTO, Detector, NotAffine
+from .iter_map import ANY, COMPLETE, ONTO, Detector, Fragment, NotAffine
 from .linear import ONE, ZERO, render
+from .pattern import conjuncts
 
 
 class IterMapLevel(IntEnum):
@@ -42,7 +43,7 @@ class IterMark(Node):
     extent: PrimExpr
 
     def __post_init__(self):
-        object.__setattr__(self, "extent", as_expr(self.extent))
+        object.__setattr__(self, "extent", as_expr(self.extent, self.source.dtype))
 
 
 class IterMapExpr(PrimExpr):
@@ -111,8 +112,12 @@ def detect_iter_map(indices, input_iters, predicate=True, check_level=IterMapLev
     """
     level = IterMapLevel.of(check_level)
     check = {IterMapLevel.Bijective: COMPLETE, IterMapLevel.Surjective: ONTO, IterMapLevel.NoCheck: ANY}[level]
-    return _detect(Detector(indices, input_iters, predicate, None, check, strided=True,
-                            pad=level != IterMapLevel.Bijective, keep_unit=not simplify_trivial_iterators))
+    for coarse in (False, True) if conjuncts(predicate) else (True,):
+        found = _detect(Detector(indices, input_iters, predicate, None, check, strided=True, coarse=coarse,
+                                 pad=level != IterMapLevel.Bijective, keep_unit=not simplify_trivial_iterators))
+        if not found.errors:
+            break
+    return found
 
 
 def detect_bijection(indices, input_iters, pad):
@@ -159,6 +164,10 @@ class Marks:
     def split(self, fragment, scale):
         """The IterSplitExpr of a Fragment times a scale."""
         dtype = fragment.source.dtype
+        while fragment.source in self.detector.digits:
+            whole = self.detector.digits[fragment.source]
+            lower = self.detector.an.canonical.multiply(whole.lower, fragment.lower)
+            fragment = Fragment(whole.source, lower, fragment.extent)
         return IterSplitExpr(self._mark(fragment.source), *(
             render(form, dtype) for form in (fragment.lower, fragment.extent, scale)))
 

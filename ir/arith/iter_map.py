@@ -15,8 +15,9 @@ from math import lcm, prod
 from ..expr import Range, Var, as_expr, const, substitute
 from . import floor_rules
 from .canonical import INDEX_TYPES
+from .const_int_bound import INF, linear_bound
 from .int_set import scope_of
-from .linear import DIV, MIN, MOD, ONE, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
+from .linear import DIV, MAX, MIN, MOD, ONE, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
 from .pattern import conjuncts, gaps
 
 MOST_SOURCES = 32
@@ -91,11 +92,15 @@ class Value:
 class Detector:
     """One question: `run` gives a Value per expression or raises NotAffine.
 
-    strided: a value may step by more than 1. pad: where a division does not divide an extent, the loop is lengthened
-    until it does; `paddings` says which values of the loops are then not real. keep_unit: loops of one iteration stay.
+    strided: a value may step by more than 1, or down, and symbolic bounds may leave nothing of a loop. pad: where a
+    division does not divide an extent, the loop is lengthened until it does; `paddings` says which values of the loops
+    are then not real. keep_unit: loops of one iteration stay. coarse: a condition on a sum of loops is one on the outer
+    loops alone where it can be.
     """
 
-    def __init__(self, values, loops, predicate, analyzer, check, strided=False, pad=False, keep_unit=False):
+    def __init__(self, values, loops, predicate, analyzer, check, strided=False, pad=False, keep_unit=False,
+                 coarse=True):
+        self.coarse = coarse
         self.check, self.strided, self.pad, self.keep_unit = check, strided, pad, keep_unit
         self.values = [as_expr(v) for v in values]
         self.conditions = conjuncts(predicate)
@@ -104,8 +109,9 @@ class Detector:
         self.extents = {}   # Var -> Linear: loops and made sources, each running from 0
         self.extent_of = {}  # the same, also of those that became part of another
         self.made = {}      # made source -> (base, pieces) of what it equals; pieces () for a loop minus its start
+        self.digits = {}    # source -> the Fragment of another that it is
         self.paddings = []  # conditions under which a loop's value lies outside it
-        self.padded = {}    # lengthened source -> (the first of its values that are real, how many are)
+        self.padded = {}    # lengthened source -> (bounds of the first of its real values, how many are real or None)
         self.fixed = {}     # Var -> expression, for loops that do not start at 0
         self.loop_of = {}   # the sources of these loops -> the loops
 
@@ -162,7 +168,8 @@ class Detector:
         else:
             self.an.bind(source, Range(const(0, dtype), render(extent, dtype)))
         self.extents[source] = self.extent_of[source] = extent
-        self.made[source] = meaning
+        if meaning is not None:
+            self.made[source] = meaning
         return source
 
     def _live(self, form):
@@ -170,14 +177,15 @@ class Detector:
         return [v for v in self.extents if v in form.vars]
 
     def _replace(self, form, extent):
-        """Make `form`, a sum of whole fragments in [0, extent), a source; its innermost variable goes away."""
+        """Make `form`, a sum of fragments in [0, extent), a source; its innermost variable goes away."""
+        form = self._apart(form)
         base, pieces = self.pieces(form)
         if base.terms or base.const:
             raise NotAffine("a division or a condition on a shifted sum")
-        pieces, unit, whole = self._chain(pieces)
+        pieces, unit, whole = self._overlapping(pieces) or self._chain(pieces)
         if unit.key != ONE.key:
             raise NotAffine("a division or a condition on a sum that leaves gaps")
-        if extent is not None and not self.an.nonnegative(combine(whole, extent, -1)):
+        if extent is not None and not self.an.nonnegative(self.an.canonical.add(whole, extent, -1)):
             whole = self.an.canonical.choice(MIN, (whole, extent), pieces[0][0].source.dtype)
         else:
             whole = extent or whole
@@ -185,14 +193,12 @@ class Detector:
             raise NotAffine("a condition that never holds")
         if self.check == ONTO and any(fragment.source in self.padded for fragment, _ in pieces):
             raise NotAffine("a division or a condition on a sum of which a loop is padded")
-        own = {}
+        parts = {}
         for fragment, _ in pieces:
-            own.setdefault(fragment.source, []).append(fragment)
-        self._check_sources(own, True, only=own)
+            parts.setdefault(fragment.source, []).append(fragment)
+        own = set(parts)
+        self._check_sources(parts, True, only=own)
         inner = pieces[-1][0].source
-        if len(own[inner]) > 1 or own[inner][0].lower.key != ONE.key or (
-                own[inner][0].extent.key != self.extents[inner].key):
-            raise NotAffine(f"loop {inner.name} is split and fused again before a division or condition")
         source = self._new_source(inner.name, whole, inner.dtype, (ZERO, pieces))
         rest = self.an.canonical.add(form, self.an.canonical.linear(inner), -1)
         mapping = {inner: source - render(rest, inner.dtype)}
@@ -200,6 +206,40 @@ class Detector:
             self.extents.pop(v)
         self.spent.update(own)
         self._substitute(mapping)
+
+    def _apart(self, form):
+        """`form` in which each fragment is a source of its own, made where it is part of one."""
+        parts, mapping = {}, {}
+        for fragment, _ in self.pieces(form)[1]:
+            parts.setdefault(fragment.source, []).append(fragment)
+        for v, fragments in parts.items():
+            if len(fragments) > 1 or fragments[0].extent.key != self.extents[v].key:
+                mapping[v] = self._digits_of(v, fragments)
+        if not mapping:
+            return form
+        self._substitute(mapping)
+        self.values, self.conditions = ([self.an.simplify(e) for e in part] for part in (self.values, self.conditions))
+        dtype = next(iter(mapping)).dtype
+        return self.an.canonical.linear(substitute(render(form, dtype), mapping))
+
+    def _digits_of(self, v, fragments):
+        """`v` as a sum of new sources: the fragments and what lies between them."""
+        if v in self.padded:
+            raise NotAffine(f"a condition on a part of loop {v.name}, which is padded")
+        extent, reached, total = self.extents.pop(v), ONE, const(0, v.dtype)
+        self.spent.add(v)
+        ends = [end for f in sorted(fragments, key=lambda f: f.lower.const if not f.lower.terms else INF)
+                for end in (f.lower, self.an.canonical.multiply(f.lower, f.extent))]
+        for end in (*ends, extent):
+            if end.key == reached.key:
+                continue
+            if not self._divides(reached, end, v.dtype) or not self.an.nonnegative(combine(end, reached, -1)):
+                raise NotAffine(f"two iterators share a part of loop {v.name}, or it is only used in part")
+            digit = Fragment(v, reached, floor_rules.floordiv(self.an, end, reached, v.dtype))
+            source = self._new_source(v.name, digit.extent, v.dtype, None)
+            self.digits[source] = digit
+            total, reached = total + source * render(reached, v.dtype), end
+        return total
 
     def _close_divided(self):
         """Turn one sum under a division into a source; False when there is none."""
@@ -235,48 +275,57 @@ class Detector:
             if found is not None:
                 needs.setdefault(found[0], []).append(found[1:])
         for v, wanted in needs.items():
-            divisor, extent = reduce(lcm, (d for d, _ in wanted)), self.extents[v]
-            left = next((left for left in sorted({start % divisor for _, start in wanted})
-                         if not any((start - left) % d for d, start in wanted)), None)
-            if extent.terms or left is None:
+            extent, left = self.extents[v], self._padding(v, wanted)
+            if left is None:
                 continue
-            whole = -(-(left + extent.const) // divisor) * divisor
-            if left or whole != extent.const:
+            divisor, high = reduce(lcm, (d for d, _ in wanted)), linear_bound(self.an, left)[1]
+            turns = floor_rules.floordiv(self.an, shifted(extent, high + divisor - 1), constant(divisor), v.dtype)
+            whole = scaled(turns, divisor)
+            if left.key != ZERO.key or not self.an.nonnegative(self.an.canonical.add(extent, whole, -1)):
                 self._lengthen(v, left, whole)
                 return True
         return False
 
+    def _padding(self, v, wanted):
+        """What `v` is to be lengthened by below, so that (v + start) // d is whole turns away from v // d for each (d,
+        start) of `wanted`; None where that is not one number."""
+        divisor = constant(reduce(lcm, (d for d, _ in wanted)))
+        for left in sorted((floor_rules.floormod(self.an, start, divisor, v.dtype) for _, start in wanted),
+                           key=lambda form: (len(form.terms), form.const)):
+            if all(self._divides(constant(d), self.an.canonical.add(start, left, -1), v.dtype) for d, start in wanted):
+                return left
+        return None
+
     def _divisor(self, atom):
         """(source, d, start) for floor((source + start) / d) and what divides it further; None for other divisions."""
         num, den = atom.parts
-        if len(num.terms) != 1 or den.terms or den.const <= 0:
+        live = [term for term in num.terms if self._live(term)]
+        if den.terms or den.const <= 0 or len(live) != 1 or num.terms[live[0]] != 1 or num.vars & self.spent:
             return None
-        (inner, k), = num.terms.items()
-        if k != 1:
-            return None
+        inner, start = live[0], Linear({a: k for a, k in num.terms.items() if a is not live[0]}, num.const)
         if inner.kind == VAR:
-            return (inner.expr, den.const, num.const) if inner.expr in self.extents else None
-        if inner.kind not in (DIV, MOD) or num.const and inner.kind == MOD:
+            return inner.expr, den.const, start
+        if inner.kind not in (DIV, MOD) or start.key != ZERO.key and inner.kind == MOD:
             return None
         below = self._divisor(inner)
         if below is None or inner.kind == MOD:
             return below
-        return below[0], below[1] * den.const, below[2] + num.const * below[1]
+        return below[0], below[1] * den.const, combine(below[2], start, below[1])
 
     def _lengthen(self, v, left, whole):
         """The source `v` becomes [left, left + extent) of one that has `whole` turns."""
         first = (Fragment(v, ONE, self.extents[v]), ONE)
         extent, dtype = self.extents.pop(v), v.dtype
-        source = self._new_source(v.name, constant(whole), dtype, (constant(left), (first,)))
+        source = self._new_source(v.name, whole, dtype, (left, (first,)))
         real = self.expression(Linear({}, 0), (first,), dtype)
-        if left:
+        if left.key != ZERO.key:
             self.paddings.append(real < 0)
-        if whole != left + extent.const:
+        if left.terms or whole.key != combine(extent, left).key:
             self.paddings.append(real >= render(extent, dtype))
-        before, count = self.padded.get(v, (0, extent.const))
-        self.padded[source] = left + before, count
+        before, count = self.padded.get(v, ((0, 0), None if extent.terms else extent.const))
+        self.padded[source] = tuple(a + b for a, b in zip(before, linear_bound(self.an, left))), count
         self.spent.add(v)
-        self._substitute({v: source - left})
+        self._substitute({v: source - render(left, dtype)})
 
     def expression(self, base, pieces, dtype):
         """base + the sum of pieces as an expression of the loops."""
@@ -287,7 +336,9 @@ class Detector:
 
     def _of_fragment(self, fragment):
         v, dtype = fragment.source, fragment.source.dtype
-        if v not in self.made:
+        if v in self.digits:
+            e = self._of_fragment(self.digits[v])
+        elif v not in self.made:
             e = v
         else:
             base, pieces = self.made[v]
@@ -313,7 +364,7 @@ class Detector:
         if not ready:
             self.conditions = []
             return False
-        ready.sort(key=lambda entry: entry[0])
+        ready.sort(key=lambda entry: (entry[0], any(k < 0 for k in entry[2].terms.values())))  # upper bounds first
         self.conditions = [entry[1] for entry in ready[1:]]
         _, _, part, limit = ready[0]
         if len(part.terms) > 1 and all(k < 0 for k in part.terms.values()):
@@ -322,7 +373,7 @@ class Detector:
         elif any(k < 0 for k in part.terms.values()):
             self._raise_start(part, limit)
         else:
-            self._replace(*self._coarser(part, limit))
+            self._replace(*self._coarser(part, limit) if self.coarse else (part, limit))
         return True
 
     def _coarser(self, part, limit):
@@ -342,8 +393,11 @@ class Detector:
             raise NotAffine("a lower bound on a sum of loops")
         v, start = atom.expr, combine(ONE, limit, -1)
         first = (Fragment(v, ONE, self.extents[v]), ONE)
+        if self.strided and not self.an.nonnegative(start):
+            start = self.an.canonical.choice(MAX, (start, ZERO), v.dtype)
         extent = self.an.canonical.add(self.extents.pop(v), start, -1)
-        if not self.an.nonnegative(start) or not self.an.nonnegative(shifted(extent, -1)):
+        if not self.an.nonnegative(start) or (not self.strided or not extent.terms) and not self.an.nonnegative(
+                shifted(extent, -1)):
             raise NotAffine(f"a lower bound on loop {v.name} that may lie outside its range")
         self.spent.add(v)
         source = self._new_source(v.name, extent, v.dtype, (scaled(start, -1), (first,)))
@@ -353,6 +407,16 @@ class Detector:
 
     def pieces(self, form):
         """(base, [(fragment, scale)]) with form = base + sum of scale * fragment."""
+        base, scales = self.scales(form)
+        found = []
+        for atom, scale in scales.items():
+            fragment, offset = self.fragment(atom)
+            base = self.an.canonical.add(base, self.an.canonical.multiply(scale, offset))
+            found.append((fragment, scale))
+        return base, self.whole(found)
+
+    def scales(self, form):
+        """(base, {atom: scale}) with form = base + sum of scale * atom, whose atoms are what sources move."""
         base, scales = {}, {}
         for term, k in form.terms.items():
             moving = [f for f in factors(term) if self._moves(f)]
@@ -364,31 +428,45 @@ class Detector:
                 others = tuple(f for f in factors(term) if f is not moving[0])
                 weight = Linear({self.an.canonical.product(others): k}, 0) if others else constant(k)
                 scales[moving[0]] = combine(scales.get(moving[0], ZERO), weight)
-        return Linear(base, form.const), [(self._fragment(atom), scale) for atom, scale in scales.items()]
+        return Linear(base, form.const), scales
+
+    def whole(self, pieces):
+        """The pieces, neighbouring digits of one source joined: x // (m * n) * m * n + x // n % m * n is x // n * n."""
+        multiply = self.an.canonical.multiply
+        for low, scale in pieces:
+            above, step = multiply(low.lower, low.extent), multiply(scale, low.extent)
+            for high, other in pieces:
+                if (high.source is low.source and high is not low
+                        and (high.lower.key, other.key) == (above.key, step.key)):
+                    joined = Fragment(low.source, low.lower, multiply(low.extent, high.extent))
+                    return self.whole([(joined, scale) if f is low else (f, s) for f, s in pieces if f is not high])
+        return pieces
 
     def _moves(self, atom):
         if not atom.vars.isdisjoint(self.spent):
             raise NotAffine("a loop that is also part of a divided or bounded sum")
         return any(v in atom.vars for v in self.extents)
 
-    def _fragment(self, atom):
+    def fragment(self, atom):
+        """(fragment, offset) with atom = fragment + offset."""
         if atom.kind == VAR:
-            return Fragment(atom.expr, ONE, self.extents[atom.expr])
+            return Fragment(atom.expr, ONE, self.extents[atom.expr]), ZERO
         if atom.kind not in (DIV, MOD) or self._live(atom.parts[1]):
             raise NotAffine("an iterator that is not a sum of loops and their quotients and remainders")
         num, den = atom.parts
         base, pieces = self.pieces(num)
-        if base.terms or base.const or len(pieces) != 1 or pieces[0][1].key != ONE.key:
+        if len(pieces) != 1 or pieces[0][1].key != ONE.key or not self._divides(den, base, atom.dtype):
             raise NotAffine("a division of a sum of loops that is not itself an interval")
         inner = pieces[0][0]
-        if (self.an.interval(render(den, atom.dtype)).min_value or 0) <= 0:
+        if linear_bound(self.an, den)[0] < 0:  # 0 divides nothing, so that where this is computed it is more
             raise NotAffine("a division by what may not be positive")
-        if floor_rules.floormod(self.an, inner.extent, den, atom.dtype).key != ZERO.key:
+        if not self._divides(den, inner.extent, atom.dtype):
             raise NotAffine(f"a division that does not divide the extent of {inner.source.name}")
         if atom.kind == MOD:
-            return Fragment(inner.source, inner.lower, den)
-        return Fragment(inner.source, self.an.canonical.multiply(inner.lower, den),
-                         floor_rules.floordiv(self.an, inner.extent, den, atom.dtype))
+            return Fragment(inner.source, inner.lower, den), ZERO
+        return (Fragment(inner.source, self.an.canonical.multiply(inner.lower, den),
+                         floor_rules.floordiv(self.an, inner.extent, den, atom.dtype)),
+                floor_rules.floordiv(self.an, base, den, atom.dtype))
 
     def _chain(self, pieces):
         """(pieces by falling scale, unit, extent) where the scales are unit times those of a mixed-radix number."""
@@ -399,7 +477,7 @@ class Detector:
                 if not fits:
                     break
                 unit_turn = [i for i in fits if left[i][0].extent.key == ONE.key]
-                ordered.append(left.pop((unit_turn or fits)[0]))
+                ordered.append(left.pop(unit_turn[-1] if unit_turn else fits[0]))
                 fragment = ordered[-1][0]
                 extent = self.an.canonical.multiply(extent, fragment.extent)
                 expected = self.an.canonical.multiply(expected, fragment.extent)
@@ -426,7 +504,8 @@ class Detector:
         if not self.strided or not pieces:
             return [ONE]
         scales = {scale.key: scale for _, scale in pieces}
-        return [s for s in scales.values() if self.an.nonnegative(shifted(s, -1))]
+        return [s for s in scales.values()
+                if self.an.nonnegative(shifted(s, -1)) or len(pieces) == 1 and linear_bound(self.an, s)[1] < 0]
 
     def _check_sources(self, used, complete, only=None):
         """No digit of a source is used twice; with `complete`, each is used."""
@@ -448,12 +527,15 @@ class Detector:
 
     def _check_met(self, v, fragments):
         """The values of a padded source that are real have all combinations of these digits."""
-        first, count = self.padded[v]
+        (low, high), count = self.padded[v]
+        if count is None:
+            raise NotAffine(f"padding of loop {v.name}, whose extent is not constant")
         digits = [(f.lower.const, f.extent.const) for f in fragments]
-        real = range(first, first + min(count, MOST_MET))
-        met = {tuple(n // lower % extent for lower, extent in digits) for n in real}
-        if len(met) < prod(extent for _, extent in digits):
-            raise NotAffine(f"only padding of loop {v.name} has some of the values")
+        for first in range(low, high + 1):
+            real = range(first, first + min(count, max(MOST_MET // (high - low + 1), 1)))
+            met = {tuple(n // lower % extent for lower, extent in digits) for n in real}
+            if len(met) < prod(extent for _, extent in digits):
+                raise NotAffine(f"only padding of loop {v.name} has some of the values")
 
     def _stack_digits(self, v, fragments, complete):
         """How far the fragments of one source, stacked from the lowest, reach."""

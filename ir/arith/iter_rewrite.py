@@ -1,14 +1,16 @@
 """Rewrites of iteration maps: plain and sorted forms, division by an inner space, inversion."""
 from __future__ import annotations
 
-from ..expr import LT, IntImm, PrimExpr, as_expr, const, free_vars, logical_and, substitute
-from ..node import Mutator
+import functools
+
+from ..expr import LT, IntImm, PrimExpr, as_expr, const, free_vars, is_const_int, logical_and, substitute
+from ..node import Mutator, children
 from .analyzer import Analyzer
-from .const_int_bound import INF, linear_bound
+from .floor_rules import floordiv
 from .int_set import eval_range, scope_of
 from .iter_affine_map import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, Marks, detect_iter_map
-from .iter_map import ANY, Detector, NotAffine
-from .linear import Linear, render
+from .iter_map import ANY, Detector, Fragment, NotAffine
+from .linear import DIV, VAR, ZERO, Linear, combine, factors, render, shifted, single_atom
 from .pattern import conjuncts
 
 
@@ -20,14 +22,11 @@ def normalize_iter_map_to_expr(e):
 
 class _Plain(Mutator):
     def visit_IterSumExpr(self, e):
-        total = e.base
-        for split in e.args:
-            total = total + self.visit(split)
-        return total
+        return sum((self.visit(split) for split in e.args), start=const(0, e.dtype)) + e.base
 
     def visit_IterSplitExpr(self, e):
         value, reach = self.visit(e.source.source), e.lower_factor * e.extent
-        if not Analyzer().can_prove_equal(e.source.extent, reach):
+        if not Analyzer().can_prove_less_equal(e.source.extent, reach):
             value = value % reach
         return value // e.lower_factor * e.scale
 
@@ -35,45 +34,78 @@ class _Plain(Mutator):
 def normalize_to_iter_sum(index, input_iters):
     """`index` over the loops {Var: Range} as an IterSumExpr of splits, the largest scale first, none fused.
 
-    A part that is not a split of a loop stands as a mark of its own, counted from its least value; ValueError where
-    it has no bounds.
+    A part that is not a split of a loop is part of the base; a quotient of a loop is a split, also where the divisor
+    does not divide the extent.
     """
     index = as_expr(index)
     detector = Detector([index], input_iters, None, None, ANY)
     detector.start()
-    an, marks, splits, base = detector.an, Marks(detector), [], {}
-    form = an.canonical.linear(detector.values[0])
-    offset, dtype = form.const, index.dtype
-    for atom, k in form.terms.items():
-        term = Linear({atom: k}, 0)
-        if not any(v in atom.vars for v in detector.extents):
-            base[atom] = k
-            continue
+    canonical, found = detector.an.canonical, []
+    base, scales = _moved(detector, canonical.linear(detector.values[0]))
+    for atom, scale in scales.items():
         try:
-            _, ((fragment, scale),) = detector.pieces(term)
-            splits.append(marks.split(fragment, scale))
+            fragment, offset = _quotient(detector, atom) or detector.fragment(atom)
         except NotAffine:
-            low, high = linear_bound(an, Linear({atom: 1}, 0))
-            if not -INF < low <= high < INF:
-                raise ValueError(f"{atom.expr} is neither a split of a loop nor bounded") from None
-            value = substitute(atom.expr, {s: v - render(detector.made[s][0], v.dtype)
-                                           for s, v in detector.loop_of.items()})
-            mark = IterMark(an.simplify(value - low), const(high - low + 1, dtype))
-            splits.append(IterSplitExpr(mark, scale=const(k, dtype)))
-            offset += k * low
-    splits.sort(key=lambda s: -s.scale.value if isinstance(s.scale, IntImm) else -INF)
-    return IterSumExpr(splits, render(Linear(base, offset), dtype))
+            fragment, offset = None, canonical.opaque_atom(atom.expr)
+        base = canonical.add(base, canonical.multiply(scale, offset))
+        if fragment is not None:
+            found.append((fragment, scale))
+    pieces, marks = sorted(detector.whole(found), key=lambda piece: _weight(piece[1]), reverse=True), Marks(detector)
+    base = substitute(render(base, index.dtype), {s: v - render(detector.made[s][0], v.dtype)
+                                                  for s, v in detector.loop_of.items()})
+    return IterSumExpr([marks.split(*piece) for piece in pieces], Analyzer().simplify(base))
+
+
+def _moved(detector, form):
+    """Detector.scales, but that products of loops are part of the base."""
+    products = {t: k for t, k in form.terms.items()
+                if sum(not f.vars.isdisjoint(detector.extents) for f in factors(t)) > 1}
+    rest = Linear({t: k for t, k in form.terms.items() if t not in products}, form.const)
+    base, scales = detector.scales(rest)
+    return combine(base, Linear(products, 0)), scales
+
+
+def _quotient(detector, atom):
+    """(fragment, 0) for source // c of a source alone, rounded up where c does not divide its extent; else None."""
+    inner = single_atom(atom.parts[0]) if atom.kind == DIV else None
+    if inner is None or inner.kind != VAR or atom.parts[1].terms or atom.parts[1].const <= 0:
+        return None
+    extent, c = detector.extents[inner.expr], atom.parts[1]
+    return Fragment(inner.expr, c, floordiv(detector.an, shifted(extent, c.const - 1), c, atom.dtype)), ZERO
+
+
+def _weight(scale):
+    """What orders the terms of a sum: how many symbolic factors the scale has, then how large it is."""
+    k, = scale.terms.values() if len(scale.terms) == 1 else (scale.const,)
+    return max((len(factors(a)) for a in scale.terms), default=0), k
 
 
 def iter_map_simplify(indices, input_iters, predicate=True, check_level=IterMapLevel.Surjective,
                       simplify_trivial_iterators=True):
     """The indices simplified as splits of the loops; where they are no such splits, by the loops' ranges alone."""
     found = detect_iter_map(indices, input_iters, predicate, check_level, simplify_trivial_iterators)
-    an = scope_of(input_iters)
+    an = _scope(input_iters, simplify_trivial_iterators)
     if found.errors:
         with an.constraint_scope(*conjuncts(predicate)):
-            return [an.simplify(as_expr(e)) for e in indices]
+            return [_short(an, as_expr(e)) for e in indices]
     return [an.simplify(normalize_iter_map_to_expr(e)) for e in found.indices]
+
+
+def _short(an, e):
+    """`e` simplified where that makes it shorter."""
+    done = an.simplify(e)
+    return done if _length(done) < _length(e) else e
+
+
+def _length(e):
+    return 1 + sum(_length(part) for part in children(e) if isinstance(part, PrimExpr))
+
+
+def _scope(loops, simplify_trivial_iterators):
+    """An analyzer that knows the loops; to simplify_trivial_iterators, what it simplifies has no loop of one
+    iteration, and otherwise it keeps these."""
+    return scope_of(loops if simplify_trivial_iterators else {
+        v: r for v, r in loops.items() if not is_const_int(as_expr(r.extent), 1)})
 
 
 # ---------------------------------------------------------------- inversion
@@ -133,15 +165,13 @@ def _outer_first(iter_map):
 def subspace_divide(bindings, input_iters, sub_iters, predicate=True, check_level=IterMapLevel.Surjective,
                     simplify_trivial_iterators=True):
     """[[outer, inner], ...] as IterMarks with binding = outer * inner.extent + inner, where `inner` is over sub_iters
-    alone and `outer` over the other loops; last the pair of marks whose extents are their predicates.
-
-    Empty where that is not possible.
+    alone and `outer` over the other loops; last the pair of marks whose extents are their predicates. What a binding
+    is where all loops begin is part of `inner`. Empty where that is not possible.
     """
     wanted = set(sub_iters)
     inner = {v: r for v, r in input_iters.items() if v in wanted}
     outer = {v: r for v, r in input_iters.items() if v not in wanted}
-    an = scope_of(input_iters)
-    divide = _Division(an, inner, outer)
+    divide = _Division(_scope(input_iters, simplify_trivial_iterators), inner, outer, predicate)
     pairs = [divide(as_expr(b)) for b in bindings]
     sides = divide.conditions(predicate)
     if sides is None or None in pairs:
@@ -160,22 +190,39 @@ def subspace_divide(bindings, input_iters, sub_iters, predicate=True, check_leve
 class _Division:
     """Expressions over two groups of loops as outer * extent + inner."""
 
-    def __init__(self, an, inner, outer):
+    def __init__(self, an, inner, outer, predicate):
         self.an, self.inner, self.outer = an, inner, outer
+        self.within = [c for c in conjuncts(predicate) if self._only(c, inner)]
         self.first = {v: r.min for v, r in inner.items()}
+        self.begin = self.first | {v: r.min for v, r in outer.items()}
+
+    def base(self, e):
+        """The value of `e` where all loops begin."""
+        return self.an.simplify(substitute(e, self.begin))
 
     def __call__(self, e):
         """(outer, inner, extent of inner), or None."""
-        start = self.an.simplify(substitute(e, self.first))
-        part = self.an.simplify(e - start)
-        ends = eval_range(part, self.inner, self.an) if self._only(part, self.inner) else None
-        if ends is None or not self.an.can_prove_equal(ends[0], 0):
+        base = self.base(e)
+        start = self.an.simplify(substitute(e, self.first) - base)
+        part = self.an.simplify(e - start - base)
+        extent = self._extent(part) if self._only(part, self.inner) else None
+        if extent is None:
             return None
-        extent = self.an.simplify(ends[1] + 1)
         number = self.an.simplify(start // extent)
         if self.an.can_prove_equal(number * extent, start):
-            return number, part, extent
-        return None if set(free_vars(start)) & set(self.outer) else (const(0, e.dtype), part + start, extent)
+            return number, self.an.simplify(part + base), extent
+        return None if set(free_vars(start)) & set(self.outer) else (const(0, e.dtype), part + start + base, extent)
+
+    def _extent(self, part):
+        """What `part`, which begins with 0 and is of inner loops alone, stays below where their conditions hold; None
+        where that is not known."""
+        predicate = functools.reduce(logical_and, self.within, const(True))
+        for found in detect_iter_map([part], self.inner, predicate, IterMapLevel.NoCheck).indices:
+            if len(found.args) == 1 and self.an.can_prove_equal(found.base, 0):
+                split, = found.args
+                return self.an.simplify((split.extent - 1) * split.scale + 1)
+        ends = eval_range(part, self.inner, self.an)
+        return self.an.simplify(ends[1] + 1) if ends is not None and self.an.can_prove_equal(ends[0], 0) else None
 
     def _only(self, e, loops):
         others = self.outer if loops is self.inner else self.inner
@@ -199,7 +246,7 @@ class _Division:
         """outer * extent + inner < limit as outer < limit / extent, where extent divides the limit."""
         if not isinstance(condition, LT):
             return None
-        found = self(condition.a)
-        if found is None or not self.an.can_prove_equal(condition.b % found[2], 0):
+        found, limit = self(condition.a), condition.b - self.base(condition.a)
+        if found is None or not self.an.can_prove_equal(limit % found[2], 0):
             return None
-        return found[0] < self.an.simplify(condition.b // found[2])
+        return found[0] < self.an.simplify(limit // found[2])

@@ -175,6 +175,14 @@ def _to_shifted(problem):
             new_ranges[shifted] = known[shifted] = Range(const(0, v.dtype), best.extent)
             an.bind(shifted, known[shifted])
             new.append(shifted)
-    relations = [an.simplify(substitute(c, to_new)) for c in _conditions(problem, bounds, rest)]
+    relations = [_at_most(an.simplify(substitute(c, to_new))) for c in _conditions(problem, bounds, rest)]
     dst = IntConstraints(reversed(new), new_ranges, [c for c in relations if holds(c) is not True])
     return IntConstraintsTransform(problem, dst, to_new, to_old)
+
+
+def _at_most(condition):
+    """e <= c - 1 for e < c, as relations are written."""
+    end = condition.b if isinstance(condition, LT) else None
+    if not isinstance(end, IntImm) or end.value == end.dtype.min_value():
+        return condition
+    return LE(condition.a, const(end.value - 1, end.dtype))

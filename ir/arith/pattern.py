@@ -1,7 +1,8 @@
 """Patterns: expressions that are linear in chosen variables, conditions that clip them."""
 from __future__ import annotations
 
-from ..expr import EQ, GE, GT, LE, LT, And, Call, IntImm, Max, Min, Not, Or, as_expr
+from ..expr import (EQ, GE, GT, LE, LT, Add, And, Call, Cast, IntImm, Max, Min, Mul, Not, Or, Sub, Var, as_expr, const,
+                    free_vars, substitute)
 from .analyzer import Analyzer
 from .canonical import INDEX_TYPES
 from .linear import MAX, MIN, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
@@ -9,10 +10,33 @@ from .simplify import MIRRORED, NEGATED
 
 
 def detect_linear_equation(expr, variables):
-    """[c0, c1, ..., base] with expr = sum(ci * variables[i]) + base, no variable in any of them; [] if not linear."""
-    expr, an = as_expr(expr), Analyzer()
-    parts = linear_parts(an, an.canonical.linear(expr), variables) if expr.dtype in INDEX_TYPES else None
-    return [] if parts is None else [render(part, expr.dtype) for part in parts]
+    """[c0, c1, ..., base] with expr = sum(ci * variables[i]) + base, no variable in any of them; [] if not linear.
+
+    Of unsigned integers of up to 32 bits the parts are int64, so that 1 - x has the coefficient -1, and the equation
+    holds for the remainders by which such integers count.
+    """
+    expr, an, twins = as_expr(expr), Analyzer(), {}
+    dtype, back = expr.dtype, {}
+    if dtype.code == "uint" and dtype.bits <= 32:
+        expr = _signed(expr, set(variables), twins)
+        back = {twin: Cast("int64", e) for e, twin in twins.items()}
+    if expr is None or expr.dtype not in INDEX_TYPES:
+        return []
+    parts = linear_parts(an, an.canonical.linear(expr), [twins.get(v, v) for v in variables])
+    return [] if parts is None else [substitute(render(part, expr.dtype), back) for part in parts]
+
+
+def _signed(e, variables, twins):
+    """The int64 expression that sums and products of unsigned integers are but for their range, with twins[part] for
+    each other part, which is to be free of the variables unless it is one; None where it is not."""
+    if isinstance(e, IntImm):
+        return const(e.value, "int64")
+    if isinstance(e, (Add, Sub, Mul)):
+        a, b = (_signed(part, variables, twins) for part in (e.a, e.b))
+        return None if a is None or b is None else type(e)(a, b)
+    if not isinstance(e, Var) and not variables.isdisjoint(free_vars(e)):
+        return None
+    return twins.setdefault(e, Var(e.name if isinstance(e, Var) else "part", "int64"))
 
 
 def linear_parts(an, form, variables):

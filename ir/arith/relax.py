@@ -172,14 +172,15 @@ def prove_nonnegative(an, form, depth):
 
 def by_cases(an, form, depth):
     """form = k * min(a, b, ...) + rest: for k > 0 every operand must do, for k < 0 one; max the other way round."""
-    for atom, k in form.terms.items():
-        if atom.kind in (MIN, MAX, SELECT):
-            rest = Linear({a: c for a, c in form.terms.items() if a is not atom}, form.const)
-            every = atom.kind == SELECT or (atom.kind == MIN) == (k > 0)
-            operands = atom.parts[1:] if atom.kind == SELECT else atom.parts
-            results = (prove_nonnegative(an, an.canonical.add(rest, scaled(p, k)), depth - 1) for p in operands)
-            return all(results) if every else any(results)
-    return False
+    choices = [(not (atom.kind == SELECT or (atom.kind == MIN) == (k > 0)), at, atom, k)
+               for at, (atom, k) in enumerate(form.terms.items()) if atom.kind in (MIN, MAX, SELECT)]
+    if not choices:
+        return False
+    one, _, atom, k = min(choices, key=lambda choice: choice[:2])  # where every operand must do, nothing is lost
+    rest = Linear({a: c for a, c in form.terms.items() if a is not atom}, form.const)
+    operands = atom.parts[1:] if atom.kind == SELECT else atom.parts
+    results = (prove_nonnegative(an, an.canonical.add(rest, scaled(p, k)), depth - 1) for p in operands)
+    return any(results) if one else all(results)
 
 
 def by_facts(an, form, depth):

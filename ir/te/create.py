@@ -12,6 +12,7 @@ from ..tir.function import prim_func
 from ..tir.region import access_regions, full_region
 from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, LetStmt, seq
 from .index_dtype import with_index_dtype
+from .nested import depth_of, levels_of, nested_reduction
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, rewritten
 
 FREE = "layout_free_placeholders"
@@ -108,14 +109,17 @@ class Lowering:
             return self._extern(op)
         return self._scan(op) if isinstance(op, ScanOp) else self._compute(op)
 
-    def _block(self, op, name, iter_vars, values, update, init=None, regions=None):
-        """The realize of a block; its signature is that of its statements unless `regions` are given."""
+    def _block(self, op, name, iter_vars, values, update, init=None, regions=None, leaf=True, updates=False):
+        """The realize of a block; its signature is that of its statements unless `regions` are given.
+
+        leaf: whether the operation's attributes are the block's; updates: whether what it reads of its own output was
+        there before."""
         reads, writes = regions or self.signature(seq(init, update))
-        if regions is None:  # a reduction reads what it writes; a scan reads other rows
+        if regions is None and not updates:  # a reduction reads what it writes; a scan reads other rows
             reads = tuple(r for r in reads if not any(structural_equal(r, w) for w in writes))
         name = unique_name(name, self.block_names)
         self.blocks.setdefault(op, []).append(name)
-        block = Block(iter_vars, reads, writes, name, (), (), self._annotations(op), init, update)
+        block = Block(iter_vars, reads, writes, name, (), (), self._annotations(op) if leaf else {}, init, update)
         return BlockRealize(tuple(values), const(True), block)
 
     def _annotations(self, op):
@@ -144,6 +148,8 @@ class Lowering:
         """The nest of a compute; in a scan its first axis is the scan's, whose loop is around it already."""
         summed = isinstance(op.body[0], Reduce) and not any(is_const_int(iv.dom.extent, 0) for iv in op.reduce_axis)
         axes = op.axis + op.reduce_axis if summed else op.axis  # a sum of no terms is what it starts with
+        if any(depth_of(axes).values()):
+            return self._nested(op, axes, scan)
         loop_vars = [Var(iv.var.name, iv.var.dtype) for iv in axes]
         iter_vars = [IterVar(iv.dom, Var("v_" + iv.var.name, iv.var.dtype), iv.iter_type) for iv in axes]
         if scan is not None:
@@ -155,23 +161,41 @@ class Lowering:
         self.complete(iter_vars, loop_vars)
         outputs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
 
-        def rewrite(e):
-            return self.value(rewritten(e, rename, lambda t, at: BufferLoad(self.declare(self.resolve(t, op)), at)))
-
+        rewrite = self._rewriter(op, rename)
         values = [_start(part) if isinstance(part, Reduce) else part for part in op.body] if not summed else op.body
         if summed:
-            init, update = _reduction(op, outputs, indices, rewrite)
+            init, update = _reduction(op, outputs, indices, rewrite, self.value)
             body = self._block(op, op.name, tuple(iter_vars), loop_vars, update, init)
         elif len(outputs) == 1 or self.joined(op):
-            stores = seq(*(BufferStore(b, rewrite(value), indices) for b, value in zip(outputs, values)))
+            stores = seq(*(BufferStore(b, self.value(rewrite(value)), indices) for b, value in zip(outputs, values)))
             body = self._block(op, op.name, tuple(iter_vars), loop_vars, stores)
         else:
             body = seq(*(self._block(op, f"{op.name}.v{i}", *_fresh(iter_vars, loop_vars, BufferStore(
-                b, rewrite(values[i]), indices))) for i, b in enumerate(outputs)))
+                b, self.value(rewrite(values[i])), indices))) for i, b in enumerate(outputs)))
         nest = list(zip(loop_vars, axes))[scan is not None:]
         for var, iv in reversed(nest):
             body = For(var, as_expr(iv.dom.min, var.dtype), iv.dom.extent, "serial", body)
         return body
+
+    def _rewriter(self, op, rename):
+        """A function that gives an operation's expression in terms of buffers and the variables of a block."""
+        return lambda e: rewritten(e, rename, lambda t, at: BufferLoad(self.declare(self.resolve(t, op)), at))
+
+    def _nested(self, op, axes, scan):
+        """A reduction over domains that depend on other axes."""
+        if scan is not None:
+            raise ValueError(f"scan {scan.name}: a domain of {op.name} depends on another of its axes")
+        outputs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
+
+        def statements(variables):
+            indices = tuple(variables[iv.var] for iv in op.axis)
+            return _reduction(op, outputs, indices, self._rewriter(op, variables), self.value)
+
+        def block(level, body, init, leaf):
+            reduces = any(iv.iter_type == "reduce" for iv in level.iter_vars)
+            return self._block(op, op.name, level.iter_vars, level.values, body, init, None, leaf,
+                               reduces and init is None)
+        return nested_reduction(levels_of(axes), statements, block)
 
     # ------------------------------------------------------------ extern
 
@@ -399,20 +423,26 @@ def _start(part):
     return (part.init or part.combiner.identity)[part.value_index]
 
 
-def _reduction(op, outputs, indices, rewrite):
-    """(init, update) statements of a compute whose parts are the values of one reduction."""
+def _reduction(op, outputs, indices, rewrite, simplified):
+    """(init, update) statements of a compute whose parts are the values of one reduction. What it combines is
+    simplified; how is as the reducer says."""
     parts = op.body
     combiner, order = parts[0].combiner, [p.value_index for p in parts]
     if sorted(order) != list(range(len(combiner.lhs))):
         raise ValueError(f"compute {op.name}: its reduction has {len(combiner.lhs)} values, all must be outputs")
+
+    def value(e):
+        return simplified(rewrite(e))
+
     values = {}
     for buffer, n in zip(outputs, order):
-        source, identity = rewrite(parts[0].source[n]), combiner.identity[n]
+        source = value(parts[0].source[n])
         if not is_const_int(parts[0].condition, 1):
-            source = Call(source.dtype, "tir.if_then_else", (rewrite(parts[0].condition), source, identity))
+            source = Call(source.dtype, "tir.if_then_else", (
+                value(parts[0].condition), source, rewrite(combiner.identity[n])))
         values[combiner.lhs[n]], values[combiner.rhs[n]] = BufferLoad(buffer, indices), source
-    init = seq(*(BufferStore(b, rewrite(_start(p)), indices) for b, p in zip(outputs, parts)))
-    results = [substitute(combiner.result[n], values) for n in order]
+    init = seq(*(BufferStore(b, value(_start(p)), indices) for b, p in zip(outputs, parts)))
+    results = [substitute(rewrite(combiner.result[n]), values) for n in order]
     if len(results) == 1:
         return init, BufferStore(outputs[0], results[0], indices)
     new = [Var(f"v_{b.name}", b.dtype) for b in outputs]  # each result needs the old values of all

@@ -7,8 +7,8 @@ from math import lcm
 import numpy as np
 
 from ..arith import Analyzer, detect_bijection, eval_range, inverse_affine_iter_map
-from ..expr import (BinaryExpr, CompareExpr, FloorMod, Range, Var, as_expr, binary, const, is_const_int, logical_or,
-                    substitute)
+from ..expr import (EQ, GE, LT, BinaryExpr, CompareExpr, FloorMod, IntImm, Or, Range, Var, as_expr, binary, const,
+                    free_vars, is_const_int, logical_and, logical_or, substitute)
 from ..node import Mutator, Node, collect, node, node_field
 from .values import values_of
 
@@ -147,7 +147,10 @@ class IndexMap(Node):
             outside = outside if is_const_int(e.base, 0) else logical_or(outside, v < e.base)
         for v, r in ranges.items():
             outside = logical_or(outside, v >= r.extent) if whole[v] is not r else outside
-        return inverse, an.simplify(substitute(outside, back))
+        empty = const(False)
+        for part in _alternatives(an.simplify(substitute(outside, back))):
+            empty = logical_or(empty, _by_first_digit(part, outputs, an))
+        return inverse, empty
 
     def is_equivalent_to(self, other):
         """Whether both maps provably give the same new indices for all old ones."""
@@ -160,6 +163,42 @@ class IndexMap(Node):
     def __str__(self):
         names = ", ".join(v.name for v in self.initial_indices)
         return f"lambda {names}: ({', '.join(map(str, self.final_indices))},)"
+
+
+def _alternatives(condition):
+    return [*_alternatives(condition.a), *_alternatives(condition.b)] if isinstance(condition, Or) else [condition]
+
+
+def _by_first_digit(condition, places, analyzer):
+    """p * c + rest >= b, where p is at most b // c, as p == b // c and rest >= b % c; p * c + rest < b, where b is less
+    than c, as p == 0 and rest < b. Any other condition as it is."""
+    if type(condition) not in (GE, LT):
+        return condition
+    total, bound = condition.a, analyzer.simplify(
+        condition.b - substitute(condition.a, {p: const(0, p.dtype) for p in places}))
+    if not isinstance(bound, IntImm):
+        return condition
+    steps = {p: analyzer.step(total, p) for p in free_vars(total) if p in places}
+    steps = {p: s for p, s in steps.items() if isinstance(s, int) and s > 1}
+    rest, left = analyzer.simplify(total - condition.b + bound), bound.value
+    if not steps:
+        return _from(rest, left, analyzer) if type(condition) is GE else condition
+    first, step = max(steps.items(), key=lambda found: found[1])
+    rest = analyzer.simplify(rest - first * step)
+    turn, left = divmod(bound.value, step)
+    if not (analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < step)):
+        return condition
+    if type(condition) is GE and analyzer.can_prove(first <= turn):
+        return logical_and(binary(EQ, first, const(turn, first.dtype)), _from(rest, left, analyzer))
+    if type(condition) is LT and bound.value < step:
+        return logical_and(binary(EQ, first, const(0, first.dtype)), rest < bound)
+    return condition
+
+
+def _from(rest, left, analyzer):
+    """rest >= left; left == rest where it is at most that."""
+    most = const(left, rest.dtype)
+    return binary(EQ, most, rest) if analyzer.can_prove(rest <= most) else rest >= most
 
 
 class _Rebuild(Mutator):

@@ -6,7 +6,7 @@ A[s0 * 2 + r0, 0, s1] has (s0, None, s1).
 from __future__ import annotations
 
 from ..arith import IterMapLevel, detect_iter_map
-from ..expr import Var, free_vars
+from ..expr import IntImm, Var, free_vars
 from ..node import collect
 from .function import PrimFunc
 from .index_map import IndexMap
@@ -110,7 +110,8 @@ def _layout(indices, spatial):
     """The layout of an access, None where one of its indices is not affine or has several iterators."""
     found = detect_iter_map(indices, spatial, True, IterMapLevel.NoCheck)
     iterators = [_iterators(e) for e in found.indices]
-    if found.errors or any(len(several) > 1 for several in iterators):
+    if found.errors or any(len(several) > 1 for several in iterators) or any(
+            isinstance(split.scale, IntImm) and split.scale.value < 0 for e in found.indices for split in e.args):
         return None
     return _Iterators(several[0] if several else None for several in iterators)
 

@@ -201,13 +201,20 @@ def test_back_to_expressions():
 def test_sorted_sums():
     done = arith.normalize_to_iter_sum(Y + Z * 3 + X * 6 + N + 7, loops(8, 3, 2))
     assert [s.scale.value for s in done.args] == [6, 3, 1] and structural_equal(done.base, N + 7)
-    done = arith.normalize_to_iter_sum(X // 3 * 2 + Min(Y, Z), {X: R(3, 8), Y: R(0, 6), Z: R(1, 2)})
-    assert [s.source.extent.value for s in done.args] == [3, 3]
+    done = arith.normalize_to_iter_sum(X // 3 * 2 + Min(Y, Z) + Y * Z, {X: R(3, 8), Y: R(0, 6), Z: R(0, 3)})
+    (split,) = done.args
+    assert split.extent.value == 3 and structural_equal(split.source.source, X - 3)
     back = arith.normalize_iter_map_to_expr(done)
-    for env in assignments({X: range(3, 11), Y: range(6), Z: range(1, 3)}):
-        assert evaluate(back, env) == env[X] // 3 * 2 + min(env[Y], env[Z])
-    with pytest.raises(ValueError, match="neither a split of a loop nor bounded"):
-        arith.normalize_to_iter_sum(Min(X, N), loops(4))
+    for env in assignments({X: range(3, 11), Y: range(6), Z: range(3)}):
+        assert evaluate(back, env) == env[X] // 3 * 2 + min(env[Y], env[Z]) + env[Y] * env[Z]
+
+
+def test_sorted_sums_of_symbolic_scales():
+    """Scales with more symbolic factors go first, and neighbouring digits of a loop are one split."""
+    done = arith.normalize_to_iter_sum(Z + ((Y * 4 * M + X // 3 * 12 + X % 3 * 4 + 2) * N), {
+        X: Range(imm(0), N * 3), Y: Range(imm(0), M * N), Z: Range(imm(0), M)})
+    assert [split.source.source for split in done.args] == [Y, X, Z]
+    assert Analyzer().can_prove_equal(done.args[1].scale, N * 4) and structural_equal(done.base, N * 2)
 
 
 def test_simplify_as_a_map():

@@ -274,6 +274,11 @@ REGIONS = {
     "diagonal": ([R(X, 1), R(X, 1)], {X: R(0, 3)}, True),
     "overlapping": ([R(X + Y, 1)], {X: R(0, 3), Y: R(0, 3)}, X < 2),
     "padded": ([R((X + 1) // 2 + 1, 1)], {X: R(0, 5)}, True),
+    "downward": ([R(5 - X, 1), R(20 - Y * 4, 16)], {X: R(0, 4), Y: R(0, 3)}, True),
+    "downward with gaps": ([R(20 - Y * 4, 2)], {Y: R(0, 3)}, True),
+    "quotient of overlapping": ([R((X + Y) // 2, 1)], {X: R(0, 8), Y: R(0, 4)}, True),
+    "bounded overlapping": ([R((X + Y) // 3, 1)], {X: R(0, 8), Y: R(0, 4)}, X + Y < 5),
+    "bounded part": ([R(X // 4, 1), R(Y * 4 + X % 4, 1)], {X: R(0, 16), Y: R(0, 4)}, Y * 4 + X % 4 > 3),
 }
 
 
@@ -291,10 +296,23 @@ def test_estimated_regions(case):
     strict = arith.estimate_region_strict_bound(region, domains, predicate)
     lower = arith.estimate_region_lower_bound(region, domains, predicate)
     upper = arith.estimate_region_upper_bound(region, domains, predicate)
-    assert (strict is None) == (case in ("gaps", "diagonal", "padded"))
+    assert (strict is None) == (case in ("gaps", "diagonal", "downward with gaps"))
     assert strict is None or box(strict) == points
     assert lower is None or box(lower) <= points
     assert points <= box(upper)
+
+
+@pytest.mark.parametrize("start, domains", [(Y, {Y: R(0, 10)}), (X * 5 + Y, {X: R(0, 2), Y: R(0, 5)})])
+def test_regions_of_tiles_at_the_ends(start, domains):
+    """What a condition leaves of the tile number N, which stays symbolic."""
+    e = N * 8 + start
+    predicate = And(imm(1) <= e, e < 60)
+    (found,) = arith.estimate_region_lower_bound([R(e, 1)], domains, predicate)
+    for n in range(8):
+        points = {evaluate(e, at) for at in ({**env, N: n} for env in assignments(
+            {v: range(r.extent.value) for v, r in domains.items()})) if evaluate(predicate, at)}
+        low, high = (evaluate(end, {N: n}) for end in (found.min_value, found.max_value))
+        assert set(range(low, high + 1)) == points
 
 
 def test_regions_whose_size_varies_are_not_estimated():

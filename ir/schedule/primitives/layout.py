@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from ...arith import Analyzer, affine_domains, eval_range
-from ...expr import (EQ, GE, LT, IntImm, Or, Range, Var, binary, const, free_vars, is_const_int, logical_and,
-                     logical_or, substitute)
+from ...expr import LE, IntImm, Range, Var, const, free_vars, is_const_int, logical_or, substitute
 from ...node import Mutator, collect
 from ...tir.index_map import IndexMap
 from ...tir.region import access_regions
@@ -147,12 +146,8 @@ class _Layout:
             return None
         if is_const_int(outside, 0) or not all(is_const_int(r.min, 0) for r in ranges):
             return None
-        self.places, at = inverse.initial_indices, Analyzer()
-        for p, r in zip(self.places, ranges):
-            at.bind(p, r)
-        self.outside, self.back = const(False), inverse.final_indices
-        for part in _alternatives(outside):
-            self.outside = logical_or(self.outside, _by_first_digit(part, self.places, at))
+        self.places, self.back = inverse.initial_indices, inverse.final_indices
+        self.outside = _NumbersFirst().visit(outside)
         return [r.extent for r in ranges]
 
     def _shifted(self, ctx, variables, ranges, final):
@@ -189,33 +184,14 @@ class _Layout:
         return [Analyzer().simplify(e) for e in shape]
 
 
-def _alternatives(condition):
-    return [*_alternatives(condition.a), *_alternatives(condition.b)] if isinstance(condition, Or) else [condition]
+class _NumbersFirst(Mutator):
+    """2 <= i for i >= 2, as TVM's simplifier writes it, and for 2 == i where i is at most 2: bounds divide loops."""
 
+    def visit_GE(self, e):
+        return LE(e.b, e.a) if isinstance(e.b, IntImm) else e
 
-def _by_first_digit(condition, places, analyzer):
-    """p * c + rest >= b, where p is at most b // c, as p == b // c and b % c <= rest; p * c + rest < b, where b is less
-    than c, as p == 0 and rest < b. Any other condition as it is."""
-    if type(condition) not in (GE, LT):
-        return condition
-    total, bound = condition.a, analyzer.simplify(
-        condition.b - substitute(condition.a, {p: const(0, p.dtype) for p in places}))
-    if not isinstance(bound, IntImm):
-        return condition
-    steps = {p: analyzer.step(total, p) for p in free_vars(total) if p in places}
-    steps = {p: s for p, s in steps.items() if isinstance(s, int) and s > 1}
-    if not steps:
-        return condition
-    first, step = max(steps.items(), key=lambda found: found[1])
-    rest = analyzer.simplify(total - first * step - condition.b + bound)
-    turn, left = divmod(bound.value, step)
-    if not (analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < step)):
-        return condition
-    if type(condition) is GE and analyzer.can_prove(first <= turn):
-        return logical_and(binary(EQ, first, const(turn, first.dtype)), const(left, rest.dtype) <= rest)
-    if type(condition) is LT and bound.value < step:
-        return logical_and(binary(EQ, first, const(0, first.dtype)), rest < bound)
-    return condition
+    def visit_EQ(self, e):
+        return LE(e.a, e.b) if isinstance(e.a, IntImm) else e
 
 
 class _Move(Mutator):
