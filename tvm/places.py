@@ -10,7 +10,8 @@ arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
 contrib.utils
-dlight dlight.base dlight.gpu
+dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
+dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.transpose dlight.rules
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
@@ -32,6 +33,9 @@ topi topi.cuda topi.generic topi.nn
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
+    "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
+    "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
+    "dlight.base.transform": "tvm.dlight.base", "dlight.base.utils": "tvm.dlight.base",
     "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
     "relax.frontend.common": "frontend.params",
     "relax.frontend.nn": "frontend.nn", "relax.frontend.torch": "frontend.torch",

@@ -59,7 +59,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
         for i, j in grid(n, m): S(i, j)
     becomes
         for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
-    and an inner one of several is i_j_k_fused % (m * l) // l, as TVM writes it.
+    and an inner one of several is i_j_k_fused % (m * l) // l, as TVM writes it; where the loop has one turn, all are 0.
 
     Requires that each loop holds only the next one and that no extent depends on a fused loop.
     """
@@ -76,7 +76,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     for loop in reversed(loops):
         extent = const(1, dtype) if is_const_int(loop.extent, 0) else cast(loop.extent, dtype)  # 0: never runs
         turns = analyzer.simplify(below * extent)
-        counted = fused if loop is loops[0] else fused % turns
+        counted = (const(0, dtype) if is_const_int(total, 1) else fused if loop is loops[0] else fused % turns)
         mapping[loop.loop_var] = _shifted(loop, cast(reduced(analyzer, counted // below), loop.loop_var.dtype))
         below = turns
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
