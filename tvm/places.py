@@ -26,7 +26,7 @@ rpc
 target
 te te.replay te.schedule te.stage
 testing
-tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
+tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform tir.type_checker
 topi topi.cuda topi.generic topi.nn
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
@@ -44,8 +44,8 @@ PLACES = {
     "relax.transform.transform": "tvm.relax.transform", "relax.vm_build": "tvm.relax.vm",
     "runtime.container": "runtime.builtins", "runtime.relax_vm": "tvm.relax.vm", "script.parser": "script",
     "te": "ir.te", "tir": "ir.tir",
-    "tir.block_scope": "ir.schedule.state", "tir.op": "ir.tir.intrin",
-    "tir.schedule": "ir.schedule", "tir.schedule.instruction": "ir.schedule.trace",
+    "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
+    "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",
     "tir.transform.function_pass": "tvm.tir.transform", "tir.transform.transform": "tvm.tir.transform",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi.nn.pooling": "tvm.topi.nn", "topi.nn.utils": "tvm.topi.nn",
     "topi.utils": "ir.topi.utils",
