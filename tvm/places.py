@@ -10,7 +10,8 @@ arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
 contrib.utils
-dlight dlight.base dlight.gpu
+dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
+dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.transpose dlight.rules
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
@@ -25,13 +26,16 @@ rpc
 target
 te te.replay te.schedule te.stage
 testing
-tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
+tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform tir.type_checker
 topi topi.cuda topi.generic topi.nn
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
+    "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
+    "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
+    "dlight.base.transform": "tvm.dlight.base", "dlight.base.utils": "tvm.dlight.base",
     "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
     "relax.frontend.common": "frontend.params",
     "relax.frontend.nn": "frontend.nn", "relax.frontend.torch": "frontend.torch",
@@ -41,6 +45,7 @@ PLACES = {
     "runtime.container": "runtime.builtins", "runtime.relax_vm": "tvm.relax.vm", "script.parser": "script",
     "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
+    "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",
     "tir.transform.function_pass": "tvm.tir.transform", "tir.transform.transform": "tvm.tir.transform",
     "tir.tensor_intrin": "ir.schedule.intrin", "topi.nn.pooling": "tvm.topi.nn", "topi.nn.utils": "tvm.topi.nn",
     "topi.utils": "ir.topi.utils",

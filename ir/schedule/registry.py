@@ -305,8 +305,8 @@ class Primitive:
         decision = traced.pop("decision", None)
         inst = Instruction.of(self.kind, traced, handles)
         schedule.commit(ctx.func_name, result, handles, inst, decision)
-        if self.listed:
-            return list(handles)
+        if self.listed:  # None instead of a number that split is to infer
+            return [None if value is None else rv for rv, value in zip(handles, result.outputs)]
         return handles[0] if handles else None
 
 

@@ -1,8 +1,6 @@
 """Schedule: a program, and primitives that rewrite it one legal step at a time. Names follow tvm.tir.Schedule."""
 from __future__ import annotations
 
-import random
-
 from ..node import collect
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, BlockRealize, LetStmt
@@ -10,8 +8,9 @@ from ..tir.verifier import verify
 from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
 from .errors import RENDER_LEVELS, HandleError, ScheduleError
-from .handles import RV, BlockRV, DerivedRV, ExprRV, Mark, handles_in
+from .handles import RV, BlockRV, DerivedRV, ExprRV, LoopRV, Mark, handles_in
 from .index import Index
+from .random_engine import RandomEngine
 from .registry import PRIMITIVES, method_of
 from .state import ScheduleState, StmtSRef, parse_mask, parse_module
 from .trace import Trace
@@ -40,7 +39,7 @@ class Schedule:
             raise ValueError(f"error_render_level is {error_render_level!r}; known: {', '.join(RENDER_LEVELS)}")
         self._mod, self._trace = mod, Trace()
         self.debug_mask, self.error_render_level = mask, error_render_level
-        self.rng = random.Random(seed)
+        self.rng = RandomEngine(seed)
         self.plan = None  # the Plan that a rule scheduled it by
         self.refused = ()  # of rules that were tried before, and to threads: "rule: why not"
         self._state = None  # made when asked for
@@ -85,9 +84,10 @@ class Schedule:
         self._index(func_name)
         self._working = func_name
 
-    def get(self, rv):
+    def get(self, rand_var_or_sref):
         """The Block or For that a handle or a StmtSRef stands for now; the int of a sampled number, or of arithmetic on
         such."""
+        rv = rand_var_or_sref
         if isinstance(rv, StmtSRef):
             return rv.stmt
         if isinstance(rv, ExprRV):
@@ -95,18 +95,17 @@ class Schedule:
         found = self._statement_of(rv)
         return found.block if isinstance(rv, BlockRV) else found
 
-    def get_sref(self, rv_or_stmt):
+    def get_sref(self, rand_var_or_stmt):
         """The StmtSRef of a block or loop, given as its handle or name, or as the statement itself."""
-        if isinstance(rv_or_stmt, str):
-            rv_or_stmt = self._context("get_sref", self._working).block_called(rv_or_stmt)
-        if isinstance(rv_or_stmt, RV):
-            rv_or_stmt = self._statement_of(rv_or_stmt)
-        return self.state.get_sref(rv_or_stmt)
+        found = rand_var_or_stmt
+        if isinstance(found, str):
+            found = self._context("get_sref", self._working).block_called(found)
+        return self.state.get_sref(self._statement_of(found) if isinstance(found, RV) else found)
 
-    def remove_rv(self, rv):
+    def remove_rv(self, rand_var):
         """Forget a handle; using it afterwards is an error."""
-        self._place(rv)
-        del self._symbols[rv]
+        self._place(rand_var)
+        del self._symbols[rand_var]
 
     def copy(self):
         """An independent schedule in the same state; handles work on both. It samples from a seed of its own."""
@@ -122,24 +121,24 @@ class Schedule:
 
     def fork_seed(self):
         """A seed for another schedule, drawn from this one's random numbers."""
-        return self.rng.randrange(1, 1 << 31)
+        return self.rng.fork()
 
     def can_decompose_padding(self, block, loop):
         """Whether decompose_padding(block, loop) would be legal."""
-        rng = self.rng.getstate()  # which a copy draws from
+        state = self.rng.state  # which a copy draws from
         other = self.copy()
-        self.rng.setstate(rng)
+        self.rng.state = state
         try:
             other.decompose_padding(block, loop)
         except ScheduleError:
             return False
         return True
 
-    def show(self):
-        """Print the program and the trace, coloured on a terminal."""
-        self._mod.show()
+    def show(self, style=None, black_format=None, **options):
+        """Print the program, with the options of its own `show`, and the trace, coloured on a terminal."""
+        self._mod.show(style, black_format, **options)
         print("\n# trace")
-        self._trace.show()
+        self._trace.show(style)
 
     def apply(self, name, args):
         """Apply the primitive `name` with {argument: value}: what a trace replays."""
@@ -247,3 +246,5 @@ def _require_no_views(name, func):
 
 for _primitive in PRIMITIVES.values():
     setattr(Schedule, _primitive.name, method_of(_primitive))
+
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "ScheduleError"]

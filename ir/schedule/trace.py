@@ -231,9 +231,9 @@ class Trace:
         return "\n".join(["# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:",
                           *(f"  {line}" for line in lines)])
 
-    def show(self):
-        """Print the trace, coloured on a terminal."""
-        highlight.show(str(self))
+    def show(self, style=None, black_format=False):  # lines are as black leaves them
+        """Print the trace, coloured on a terminal unless style is "none"."""
+        highlight.show(str(self), style=style)
 
 
 def _named(handles, names):

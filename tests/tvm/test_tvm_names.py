@@ -57,6 +57,7 @@ def test_every_module_of_the_facade_has_a_place():
 @pytest.mark.parametrize("name, place", [
     ("te", "tvm.te"), ("te.schedule", "tvm.te.schedule"), ("te.tensor", "ir.te.tensor"), ("tir.stmt", "ir.tir.stmt"),
     ("tir.transform", "tvm.tir.transform"), ("tir.schedule.trace", "ir.schedule.trace"), ("tir.op", "ir.tir.intrin"),
+    ("tir.schedule._type_checker", "tvm.tir.type_checker"), ("tir.schedule.instruction", "ir.schedule.trace"),
     ("relax.op", "ir.relax.op"), ("relax.transform", "tvm.relax.transform"), ("nd", "runtime.ndarray"),
     ("contrib.utils", "tvm.contrib.utils"), ("ir.instrument", "ir.transform.instrument"), ("ir.module", "ir.module"),
 ])

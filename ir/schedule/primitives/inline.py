@@ -116,11 +116,12 @@ def _single_store(ctx, scope, block, argument):
 
 
 def _require_distinct_iterators(ctx, block, store):
-    indices = store.indices
     own = {iv.var for iv in block.block.iter_vars}
+    indices = [i for i, size in zip(store.indices, store.buffer.shape)
+               if not (is_const_int(i, 0) and is_const_int(size, 1))]
     if not all(isinstance(i, Var) and i in own for i in indices) or len(set(map(id, indices))) != len(own):
         ctx.refuse("'block'", f"block {name_of(block)} does not store at one distinct iterator per dimension: "
-                   f"{store.buffer.name}[{', '.join(map(str, indices))}]", "", [block])
+                   f"{store.buffer.name}[{', '.join(map(str, store.indices))}]", "", [block])
 
 
 def _require_inputs_stay(ctx, scope, block):
@@ -159,7 +160,8 @@ def _inlined(consumer, producer, store):
             load = self.generic_visit(load)
             if load.buffer is not store.buffer:
                 return load
-            return _simplified(analyzer, substitute(store.value, dict(zip(store.indices, load.indices))), load)
+            places = {i: at for i, at in zip(store.indices, load.indices) if isinstance(i, Var)}
+            return _simplified(analyzer, substitute(store.value, places), load)
 
     inline = Inline().visit
     block = consumer.block.replace(init=inline(consumer.block.init), body=inline(consumer.block.body))

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from math import prod
 
+from ...arith import Analyzer
 from ...expr import (FloorDiv, FloorMod, PrimExpr, Range, Var, cast, const, free_vars, is_const_int, logical_and,
                      substitute)
-from ...node import collect
+from ...node import Mutator, collect
+from ...target import Target
 from ...tir.stmt import BlockRealize, For, SeqStmt, for_
 from ..blocks import is_true, uses
 from ..context import know_dimensions
@@ -21,8 +23,9 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
         for i_0, i_1 in grid(ceildiv(n, 16), 16): S(i_0 * 16 + i_1) where i_0 * 16 + i_1 < n
 
     The condition is left out when it always holds. preserve_unit_iters=False drops loops of one iteration from bindings
-    (the loops stay). disable_predication=True: refuse where a condition would be needed. Factors may be expressions of
-    the function's dimensions and parameters, and of T.vscale(). Requires factors that are positive, whose product
+    (the loops stay). disable_predication=True: refuse where a condition would be needed; on a target of aarch64 T.vscale()
+    counts as one of 1, 2, 4, 8 and 16 there. Factors may be expressions of the function's dimensions and parameters, and
+    of T.vscale(). Requires factors that are positive, whose product
     reaches the extent, and a loop without annotations.
     """
     _require_plain(ctx, loop, "'loop'")
@@ -38,6 +41,8 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
             analyzer.bind(var, Range(const(0, dtype), extent), allow_override=True)
     index = analyzer.simplify(nested) if all(map(is_const_int, extents[1:])) else nested
     condition = None if analyzer.can_prove_less_equal(step, loop.extent) else nested < analyzer.simplify(loop.extent)
+    if condition is not None and disable_predication and _by_vscale(step, loop.extent):
+        condition = None
     if condition is not None and disable_predication:
         ctx.refuse("'disable_predication'", f"{_listed(factors)} are not proved to divide the extent {loop.extent} of "
                    f"loop {name}, so a condition is needed", "choose factors that divide it", [loop])
@@ -54,7 +59,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
         for i, j in grid(n, m): S(i, j)
     becomes
         for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
-    and an inner one of several is i_j_k_fused % (m * l) // l, as TVM writes it.
+    and an inner one of several is i_j_k_fused % (m * l) // l, as TVM writes it; where the loop has one turn, all are 0.
 
     Requires that each loop holds only the next one and that no extent depends on a fused loop.
     """
@@ -71,8 +76,8 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     for loop in reversed(loops):
         extent = const(1, dtype) if is_const_int(loop.extent, 0) else cast(loop.extent, dtype)  # 0: never runs
         turns = analyzer.simplify(below * extent)
-        counted = fused if loop is loops[0] else fused % turns
-        mapping[loop.loop_var] = _shifted(loop, cast(_reduced(analyzer, counted // below), loop.loop_var.dtype))
+        counted = (const(0, dtype) if is_const_int(total, 1) else fused if loop is loops[0] else fused % turns)
+        mapping[loop.loop_var] = _shifted(loop, cast(reduced(analyzer, counted // below), loop.loop_var.dtype))
         below = turns
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
     new = For(fused, const(0, dtype), total, "serial", body)
@@ -91,8 +96,9 @@ def add_unit_loop(ctx, block_or_loop):
     return Result(ctx.index.rewrite({block_or_loop: unit}), (unit.loop_var,))
 
 
-def _reduced(analyzer, index):
-    """A quotient of a remainder without the steps that do nothing; it stands as it is where both are needed."""
+def reduced(analyzer, index):
+    """An index simplified, such as a quotient of a remainder without the steps that do nothing; as it is written where
+    that saves no division."""
     simple = analyzer.simplify(index)
     divisions = [len(collect(e, (FloorDiv, FloorMod))) for e in (simple, index)]
     return simple if divisions[0] < divisions[1] else index
@@ -158,6 +164,27 @@ def _reaches(analyzer, factors, product, extent):
         if not is_const_int(product) and analyzer.can_prove_less_equal((extent + (rest - 1)) // rest, f):
             return True
     return False
+
+
+_VSCALES = 1, 2, 4, 8, 16  # vectors of SVE have 128 bits times one of these
+
+
+def _by_vscale(product, extent):
+    """Whether a product of factors is at most an extent for each T.vscale() that processors of the target have."""
+    target = Target.current()
+    if target is None or "asimd" not in target.isa:
+        return False
+    return all(Analyzer().can_prove_less_equal(*(_Vscale(n).visit(e) for e in (product, extent))) for n in _VSCALES)
+
+
+class _Vscale(Mutator):
+    """Puts a number for T.vscale()."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def visit_Call(self, call):
+        return const(self.number, call.dtype) if call.op == "tir.vscale" else self.generic_visit(call)
 
 
 def _require_nested(ctx, loops):

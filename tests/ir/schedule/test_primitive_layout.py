@@ -311,10 +311,10 @@ REFUSED = [
 
 def test_can_decompose_padding():
     sch = Schedule(bordered, seed=1)
-    before = sch.rng.getstate()
+    before = sch.rng.state
     assert sch.can_decompose_padding("P", loop(sch, "P", 0)) and sch.func is bordered
     other = Schedule(two_stages)
-    assert not other.can_decompose_padding("C", loop(other, "C", 0)) and sch.rng.getstate() == before
+    assert not other.can_decompose_padding("C", loop(other, "C", 0)) and sch.rng.state == before
     assert len(other.trace) == 2
 
 test_legal, test_refused = table_tests(LEGAL, REFUSED)

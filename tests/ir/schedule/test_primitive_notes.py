@@ -3,9 +3,12 @@ import pytest
 
 from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
-from primitive_programs import doubled, matmul_relu, rows, two_stages
+from primitive_programs import doubled, matmul_relu, nests, rows, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import softmax
+
+
+never = nests("A[5], B[5]", "i 0: B[i] = A[i]")
 
 
 @T.prim_func
@@ -94,7 +97,17 @@ REFUSED = [
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=0), "argument 'n': 0 is not positive"),
     (rows, lambda s: s.sample_perfect_tile(loop(s, "C", 0), n=2, decision=[2, 3]),
      "argument 'decision': the extent of loop i is n, not a constant; give split the factors"),
-    (rows, lambda s: s.get(s.sample_perfect_tile(loop(s, "C", 0), n=2)[0] * 2), "is to infer is no number yet"),
+    (rows, lambda s: s.sample_perfect_tile(loop(s, "C", 0), n=2) and s.get(s.trace.insts[-1].outputs[0] * 2),
+     "is to infer is no number yet"),
+    (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=2, max_innermost_factor=-2),
+     "argument 'max_innermost_factor': -2 is not positive"),
+    (doubled, lambda s: s.sample_partitioned_tile(loop(s, "B", 1), 2, 3),
+     "argument 'partition_pos': 3 is no position among 2 factors"),
+    (doubled, lambda s: s.sample_partitioned_tile(loop(s, "B", 1), 2, 1, 0),
+     "argument 'innerpart_factor': 0 is not positive"),
+    (doubled, lambda s: s.sample_partitioned_tile(loop(s, "B", 1), 2, 2, 11),
+     "argument 'partition_pos': no factor is behind position 2, and 11 must divide their product; choose a smaller"),
+    (never, lambda s: s.sample_perfect_tile(loop(s, "B", 0), n=2), "the extent 0 of loop i has no factors"),
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=1, max_innermost_factor=4),
      "argument 'max_innermost_factor': extent 22 of loop j is no single factor of at most 4; ask for more factors"),
     (doubled, lambda s: s.sample_perfect_tile(loop(s, "B", 1), n=2, decision=[3, 4]),

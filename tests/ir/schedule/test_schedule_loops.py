@@ -1,8 +1,11 @@
 """split, fuse, reorder, the loop kinds, bind and rfactor: what they make, and what they refuse."""
 import pytest
 
-from ingot.ir import te
+from ingot.ir import te, tir
+from ingot.ir.expr import const
+from ingot.ir.node import Mutator
 from ingot.ir.schedule import ScheduleError
+from ingot.target import Target
 from schedule_programs import (assert_same, elementwise, loop_text, matmul, padded, replayed, schedule, softmax,
                                softmax_by_rows, stencil, symbolic)
 
@@ -143,3 +146,28 @@ def test_rfactor_of_a_whole_reduction_and_of_products():
     sch = schedule(func)
     sch.rfactor(sch.get_loops("P")[1])
     assert_same(func, sch.func)
+
+
+def test_lengths_that_processors_have_divide():
+    """128 is a multiple of 4 times each T.vscale() that there is on aarch64, of any that may be it is none."""
+    func = elementwise((128,))
+    parts = [tir.ceildiv(128, 4 * tir.vscale()), 4 * tir.vscale()]
+    with Target("llvm -mtriple=aarch64-linux-gnu -mattr=+sve"):
+        sch = schedule(func)
+        sch.split(sch.get_loops("B")[0], parts, disable_predication=True)
+        with pytest.raises(ScheduleError, match="are not proved to divide the extent 128"):
+            sch.split(sch.get_loops("C")[0], [None, 12 * tir.vscale()], disable_predication=True)
+    assert "T.where" not in sch.mod.script()
+    for n in (1, 2, 4, 8, 16):
+        assert_same(func, scale(sch.func, n))
+    sch = schedule(func)
+    with pytest.raises(ScheduleError, match="are not proved to divide the extent 128"):
+        sch.split(sch.get_loops("B")[0], parts, disable_predication=True)
+
+
+def scale(func, number):
+    """The function for a T.vscale() that is a number."""
+    class Scale(Mutator):
+        def visit_Call(self, call):
+            return const(number, call.dtype) if call.op == "tir.vscale" else self.generic_visit(call)
+    return func.replace(body=Scale().visit(func.body))

@@ -1,9 +1,14 @@
 """Sampling, seeds, JSON and simplification of traces."""
+import json
 from collections import Counter
+from itertools import product
+from math import prod
 
 import pytest
 
-from ingot.ir.schedule import Schedule, ScheduleError
+from ingot.ir.node import structural_equal
+from ingot.ir.schedule import Schedule, ScheduleError, Trace
+from ingot.ir.schedule.random_engine import RandomEngine
 from schedule_programs import assert_same, elementwise, loop_text, matmul, packed_conv, replayed, schedule
 
 
@@ -75,12 +80,12 @@ def test_categorical_follows_probabilities_and_decisions():
 def test_compute_locations_are_legal():
     func = packed_conv(o=20, w=8)
     found = Counter()
-    for seed in range(60):
-        sch = schedule(func, seed=seed)
+    for n in range(60):
+        sch = schedule(func, seed=n * 10 ** 7)
         place = sch.sample_compute_location("conv2d")
         sch.compute_at("conv2d", place)
         found["conv2d" in names(sch), len(loop_text(sch, "conv2d")) if "conv2d" in names(sch) else 0] += 1
-        assert_same(func, sch.func) if seed < 12 else None
+        assert_same(func, sch.func) if n < 12 else None
     assert len(found) >= 2 and (False, 0) in found
 
 
@@ -90,8 +95,54 @@ def test_seeds():
     assert draw[0] == draw[1] and first.fork_seed() == second.fork_seed() != first.fork_seed()
     first.seed(7)
     second.seed(7)
-    assert first.rng.random() == second.rng.random()
-    assert first.copy().rng.random() != first.rng.random()
+    assert first.fork_seed() == second.fork_seed()
+    assert first.copy().fork_seed() != first.fork_seed()
+    with pytest.raises(ValueError, match="a seed is not negative, and -3 is"):
+        first.seed(-3)
+    with pytest.raises(TypeError, match="a seed is an int or None, not 'x'"):
+        Schedule(matmul(), seed="x")
+
+
+def test_numbers_of_a_seed():
+    """Schedules draw what TVM's with the same seed draw: a seed times 48271, again and again, modulo 2 ** 31 - 1."""
+    draws = RandomEngine(42)
+    assert [draws.below(8) for _ in range(3)] == [
+        42 * 48271 ** n % (2 ** 31 - 1) // ((2 ** 31 - 2) // 8) for n in (1, 2, 3)]
+    draws.seed(42)
+    first = draws.fork()
+    assert first == 42 * 48271 * 32767 % 1999999973
+    counts = Counter(RandomEngine(n * 10 ** 6).weighted([0.1, 0, 0.9]) for n in range(1, 1000))
+    assert 70 < counts[0] < 130 and counts[1] == 0
+    assert all(len({*RandomEngine(n * 10 ** 6).sample(6, 4)}) == 4 for n in range(1, 20))
+
+
+def test_partitioned_tiles():
+    sch = schedule(matmul(), seed=10 ** 8)  # j has 22 turns
+    loop = sch.get_loops("C")[1]
+    found = {tuple(map(sch.get, sch.sample_partitioned_tile(loop, 3, 1, 11))) for _ in range(300)}
+    assert found == {t for t in product((1, 2, 11, 22), repeat=3) if prod(t) == 22 and t[1] * t[2] % 11 == 0}
+    whole = sch.sample_partitioned_tile(loop, 2, 1, 4)
+    assert whole[0] is None and sch.get(whole[1]) == 1  # 4 does not divide 22
+    new = Schedule(matmul())
+    parts = new.split(new.get_loops("C")[1], new.sample_partitioned_tile(new.get_loops("C")[1], 2, 1, 4))
+    assert [new.get(p).extent.value for p in parts] == [22, 1]
+    assert_same(matmul(), new.func)
+    again = Trace.from_json(json.loads(json.dumps(new.trace.as_json())))
+    other = Schedule(matmul())
+    again.apply_to_schedule(other)
+    assert structural_equal(other.mod, new.mod)
+    assert prod(map(sch.get, sch.sample_perfect_tile(loop, 1, -1))) == 22
+
+
+def test_compute_locations_that_help():
+    """None is drawn of one turn, nor a loop over elements inside one that sums up."""
+    sch = schedule(packed_conv(o=20, w=8), seed=1)
+    loops = [sch.get(loop) for loop in sch.get_loops("relu" if "relu" in names(sch) else names(sch)[-1])]
+    drawn = set()
+    for _ in range(200):
+        sch.sample_compute_location("conv2d")
+        drawn.add(sch.trace.decisions[sch.trace.insts[-1]])
+    assert {-2, -1} <= drawn and all(i < 0 or loops[i].extent.value > 1 for i in drawn)
 
 
 @pytest.mark.parametrize("call, message", [

@@ -3,6 +3,7 @@ import pytest
 
 from ingot.ir import te
 from ingot.ir.schedule import ScheduleError
+from ingot.script import tir as T
 from schedule_programs import assert_same, loop_text, matmul, packed_conv, padded, realize, schedule, softmax
 
 
@@ -163,3 +164,21 @@ def test_moving_a_block_out_of_a_parallel_loop_checks_it_again():
     other.reverse_compute_at("D", outer)
     other.compute_inline("C")
     assert_same(func, other.func, exact=True)
+
+
+def test_inlined_are_stores_at_0_of_one_place():
+    @T.prim_func
+    def func(A: T.Buffer((6, 8), "float32"), C: T.Buffer((1, 48), "float32")):
+        B = T.alloc_buffer((1, 6, 1, 8))
+        for i, j in T.grid(6, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[0, vi, 0, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(1, 48):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj // 8, 0, vj % 8] * T.float32(2)
+    sch = schedule(func)
+    sch.compute_inline("B")
+    assert "C[vi, vj] = (A[vj // 8, vj % 8] + T.float32(1.0)) * T.float32(2.0)" in sch.mod.script()
+    assert_same(func, sch.func)

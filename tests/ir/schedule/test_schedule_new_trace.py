@@ -397,3 +397,16 @@ def test_show(capsys):
     assert "@T.prim_func" in out and 'sch.get_block(name="C", func_name="main")' in out
     sch.trace.show()
     assert capsys.readouterr().out.startswith("# from tvm import tir\ndef apply_trace(")
+
+
+def test_names_of_arguments_are_tvms(capsys):
+    from ingot.tir.schedule.schedule import LoopRV as Loop
+    sch = schedule(matmul())
+    loop = sch.get_loops("C")[0]
+    assert type(loop) is Loop and sch.get(rand_var_or_sref=sch.get_sref(rand_var_or_stmt=loop)) is sch.get(loop)
+    sch.remove_rv(rand_var=loop)
+    with pytest.raises(IndexError):
+        sch.get(loop)
+    sch.show(style="none", black_format=False)
+    sch.trace.show("none", black_format=True)
+    assert capsys.readouterr().out.count("sch.get_loops(block=b0)") == 2

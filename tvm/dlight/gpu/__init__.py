@@ -1,0 +1,24 @@
+"""tvm.dlight.gpu: rules for GPUs by TVM's names: some of this package, the others those of ir/schedule/rules/gpu."""
+from __future__ import annotations
+
+from ..rules import Named
+from .base import GPUScheduleRule
+from .fallback import Fallback
+from .general_reduction import GeneralReduction
+from .reduction import Reduction
+from .transpose import Transpose
+
+# TVM's name -> the rules that do the same
+_ROWS = {
+    "Matmul": ("tensor_core_product", "gpu_product"), "GEMV": ("rows",), "LowBatchGEMV": ("gpu_product", "rows"),
+    "RMSNorm": ("stepwise", "rows"),
+}
+
+
+def _named(name, rules):
+    return type(name, (GPUScheduleRule, Named), {"names": rules, "__doc__": f"The rule of {' or '.join(rules)}."})
+
+
+globals().update((name, _named(name, rules)) for name, rules in _ROWS.items())
+
+__all__ = ["Fallback", "GPUScheduleRule", "GeneralReduction", "Reduction", "Transpose", *_ROWS]
