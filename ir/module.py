@@ -13,6 +13,18 @@ class BaseFunc(Node):
 
     __slots__ = ()
 
+    def with_attr(self, key, value=None):
+        """The function with an attribute more, or with all of a dict of them."""
+        return with_attr(self, key, value)
+
+    def with_attrs(self, attrs):
+        """The function with all attributes of a dict more."""
+        return with_attr(self, dict(attrs), None)
+
+    def without_attr(self, key):
+        """The function without an attribute; itself when it has none of that name."""
+        return without_attr(self, key)
+
 
 @node
 class GlobalVar(Node):

@@ -10,7 +10,8 @@ from .evaluator import BenchmarkResult
 from .executable import Executable, load_module
 from .library import CompiledLibrary
 from .builtins import ShapeTuple
-from .module import Module, enabled
+from .module import Module, ModulePropertyMask, enabled
+from .module_executable import ModuleExecutable  # noqa: F401  (what Executable makes of a Module)
 from .ndarray import NDArray
 from .packed import ModuleError, PackedFunc
 from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
@@ -20,6 +21,6 @@ from .timing import Timing
 from .verify import compare_outputs
 
 __all__ = ["BenchmarkResult", "CompiledLibrary", "DataType", "Device", "Executable", "InputError", "Module",
-           "ModuleError", "NDArray", "NetworkError", "ObjectPath", "PackedFunc", "ShapeTuple", "Timing",
+           "ModuleError", "ModulePropertyMask", "NDArray", "NetworkError", "ObjectPath", "PackedFunc", "ShapeTuple", "Timing",
            "compare_outputs", "const", "convert", "cpu", "cuda", "device", "enabled", "load_module", "load_param_dict",
            "load_param_dict_from_file", "sample_inputs", "save_param_dict", "save_param_dict_to_file"]

@@ -25,7 +25,8 @@ rpc
 target
 te te.replay te.schedule te.stage
 testing
-tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
+tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
+tir.stmt_functor tir.transform
 topi topi.cuda topi.generic topi.nn
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.

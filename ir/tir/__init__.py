@@ -12,5 +12,6 @@ from .runtime_ops import *  # noqa: F401,F403
 from .stmt import (  # noqa: F401
     AllocateConst, AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
+from .unlowered import BufferRealize, Prefetch, ProducerRealize, ProducerStore, Shuffle  # noqa: F401
 
 SizeVar = Var  # sizes are plain variables

@@ -5,7 +5,7 @@ from functools import wraps
 
 from ..dtype import DataType
 from ..expr import Call, IntImm, Var, const
-from ..module import BaseFunc, with_attr, without_attr
+from ..module import BaseFunc
 from ..node import collect, node, node_field
 from ..upper import upper
 from .buffer import Buffer
@@ -73,17 +73,15 @@ class PrimFunc(BaseFunc):
         return self.replace(body=self.body.replace(block=root.replace(body=body, alloc_buffers=allocs)))
 
     @property
+    def struct_info(self):
+        """The relax FuncStructInfo of what it takes and returns."""
+        return upper("prim_func_info")(self)
+
+    @property
     def ret_type(self):
         """The dtype of what tir.ret returns; "void" without one."""
         found = [c.dtype for c in collect(self.body, Call) if c.op == "tir.ret"]
         return found[0] if found else DataType("void")
-
-    def with_attr(self, key, value=None):
-        """The function with an attribute more, or with all of a dict of them."""
-        return with_attr(self, key, value)
-
-    def without_attr(self, key):
-        return without_attr(self, key)
 
     def with_body(self, body):
         return self.replace(body=body)

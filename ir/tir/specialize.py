@@ -78,8 +78,8 @@ def _text(exprs):
     return f"({', '.join(map(str, exprs))})"
 
 
-class _Specialize(Mutator):
-    """Puts values in the place of variables, in buffers too; arithmetic on constants is folded."""
+class _Everywhere(Mutator):
+    """Puts values in the place of variables, in buffers too."""
 
     def __init__(self, values):
         self.values, self.buffers = values, {}
@@ -94,6 +94,10 @@ class _Specialize(Mutator):
             self.buffers[id(b)] = b if same else new
         return self.buffers[id(b)]
 
+
+class _Specialize(_Everywhere):
+    """The same; arithmetic on constants is folded."""
+
     def generic_visit(self, n):
         new = super().generic_visit(n)
         if new is not n and isinstance(n, (BinaryExpr, CompareExpr)) and len(n._fields) == 2 and all(
@@ -102,4 +106,9 @@ class _Specialize(Mutator):
         return new
 
 
-__all__ = ["specialize"]
+def substitute_everywhere(root, mapping):
+    """`root` with each Var of `mapping` (Var -> PrimExpr) replaced, in its buffers too, which are others then."""
+    return _Everywhere(mapping).visit(root) if mapping else root
+
+
+__all__ = ["specialize", "substitute_everywhere"]
