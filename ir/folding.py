@@ -50,7 +50,7 @@ def folded_call(name, dtype, value):
 def wrapped(value, dtype):
     """The integer of `dtype` that has the lowest bits of an integer."""
     value &= (1 << dtype.bits) - 1
-    return value - (1 << dtype.bits) if dtype.code == "int" and value >> dtype.bits - 1 else value
+    return value if dtype.holds(value) else value - (1 << dtype.bits)
 
 
 def rounded(value, dtype):
