@@ -8,6 +8,12 @@ from .upper import upper
 SYMBOL = "global_symbol"  # the attribute of a function that others find, which says by what name
 
 
+class CallingConv:
+    """How a function is called, by TVM's numbers: what the attribute "calling_conv" says."""
+
+    DEFAULT, C_PACKED_FUNC, DEVICE_KERNEL_LAUNCH = range(3)
+
+
 class BaseFunc(Node):
     """Base of PrimFunc and relax.Function."""
 

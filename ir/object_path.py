@@ -1,7 +1,8 @@
 """ObjectPath: the way from a node to something inside it."""
 from __future__ import annotations
 
-_SHOWN = {"attr": lambda name: f".{name or '<unknown attribute>'}", "element": "[{}]".format, "missing element": "[<missing element #{}>]".format,
+_SHOWN = {"attr": lambda name: f".{name or '<unknown attribute>'}", "element": "[{}]".format,
+          "missing element": "[<missing element #{}>]".format,
           "value": lambda key: f'["{key}"]' if isinstance(key, str) else f"[{key}]",
           "missing entry": lambda key: "[<missing entry>]"}
 

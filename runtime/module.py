@@ -131,8 +131,8 @@ class Module:
         is complete), or .tar (the C, its header, and the runtime's). workspace_dir: a folder that the C is written to,
         too. The other arguments of TVM's have no meaning here and must be left out."""
         if fcompile or addons or kwargs:
-            raise ValueError("export_library takes a file name and a workspace_dir: .so is built by the compiler that CC "
-                             "names")
+            raise ValueError("export_library takes a file name and a workspace_dir: .so is built by the compiler that "
+                             "CC names")
         path = Path(file_name)
         writers = {".so": self._compile, ".tar": self._export_tar,
                    ".c": lambda path: path.write_text(self._source.standalone())}

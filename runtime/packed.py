@@ -47,8 +47,9 @@ class ModuleError(RuntimeError):
 class PackedFunc:
     """A function of a module, called with NDArrays, numpy arrays, tensors that have __dlpack__, and numbers.
 
-    Outputs are written in place. What the program returns (T.ret), the call returns. Raises InputError (a ValueError) or TypeError naming the argument that does not fit,
-    and ModuleError where an assertion of the program fails. Calls from several threads may run at once.
+    Outputs are written in place. What the program returns (T.ret), the call returns. Raises InputError (a ValueError)
+    or TypeError naming the argument that does not fit, and ModuleError where an assertion of the program fails. Calls
+    from several threads may run at once.
     """
 
     def __init__(self, function, library, after=None):

@@ -39,8 +39,8 @@ def _number(statement, field, dtype=None):
 class BufferLoad(PrimExpr):
     """buffer[indices]; a Ramp as last index loads a vector.
 
-    predicate: the T.get_active_lane_mask of the lanes that are loaded, the others are 0; the Ramp counts them. TypeError
-    for a mask of another number of lanes, or of what is no bool."""
+    predicate: the T.get_active_lane_mask of the lanes that are loaded, the others are 0; the Ramp counts them.
+    TypeError for a mask of another number of lanes, or of what is no bool."""
 
     buffer: Buffer
     indices: tuple

@@ -1,4 +1,5 @@
-"""Nodes that TVM has between its passes, for programs and passes of a script's own: no pipeline here makes or takes them.
+"""Nodes that TVM has between its passes, for programs and passes of a script's own: no pipeline here makes or takes
+them.
 
 Printed they are their class and fields; C refuses them by name.
 """

@@ -123,12 +123,13 @@ class _Exits:
 
     def visit_For(self, loop):
         if loop.kind in ("parallel", "vectorized", "thread_binding"):
-            raise ValueError(f"{self.func.title}: loop {loop.loop_var.name} is {loop.kind} and returns a value: no turn "
-                             "of it may end the function")
+            raise ValueError(f"{self.func.title}: loop {loop.loop_var.name} is {loop.kind} and returns a value: no "
+                             "turn of it may end the function")
         return loop.replace(body=IfThenElse(self.going_on(), self.visit(loop.body)[0])), MAYBE
 
     def visit_While(self, loop):
-        return loop.replace(condition=logical_and(self.going_on(), loop.condition), body=self.visit(loop.body)[0]), MAYBE
+        going_on = logical_and(self.going_on(), loop.condition)
+        return loop.replace(condition=going_on, body=self.visit(loop.body)[0]), MAYBE
 
     def visit_BlockRealize(self, realize):
         block = realize.block

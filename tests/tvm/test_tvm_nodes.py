@@ -212,3 +212,35 @@ def test_paths():
     for n in (0, 5):
         with pytest.raises(IndexError):
             path.get_prefix(n)
+
+
+def test_containers():
+    values = tvm.runtime.convert([1, 2.5, True, "a", {"k": [3]}])
+    assert values.type_key == "Array" and values[4].type_key == "Map" and values[4]["k"] == (3,)
+    assert values[2] is True and isinstance(values[3], tir.StringImm) and "a" in values[3:4]
+    again = ir.load_json(ir.save_json(values))
+    assert again[:3] == (1, 2.5, True) and ir.structural_equal(again, values)
+    assert isinstance((), ir.Array) and isinstance([], ir.Array) and isinstance({}, ir.Map)
+    assert not isinstance({}, ir.Array) and isinstance(copied.attrs, ir.DictAttrs)
+    attrs = ir.make_node("DictAttrs", x=1, name="n")
+    assert attrs.x == 1 and attrs["name"] == "n" and len(attrs) == 2
+    with pytest.raises(AttributeError, match="no attribute 'y'; there is x, name"):
+        attrs.y
+    assert ir.make_node("IntImm", dtype="int32", value=10, span=None).value == 10
+
+
+def test_tensors_in_json():
+    a = tvm.nd.array(np.arange(4, dtype="float32"))
+    again = ir.load_json(ir.save_json({"key": a}))["key"]
+    assert isinstance(again, tvm.nd.NDArray) and ir.structural_equal(a, again)
+    np.testing.assert_array_equal(again.numpy(), a.numpy())
+
+
+def test_settings_as_attributes():
+    unroll = tvm.transform.PassContext(config={"tir.UnrollLoop": {"auto_max_step": 10}}).config["tir.UnrollLoop"]
+    assert unroll.auto_max_step == 10 and unroll.explicit_unroll is True and dict(unroll) == {"auto_max_step": 10}
+    with pytest.raises(AttributeError, match="there is no setting 'none'; there is .*auto_max_depth"):
+        unroll.none
+    for config in ({"tir.UnrollLoop": {"none": 1}}, {"none": 1}, {"tir.UnrollLoop": 1}):
+        with pytest.raises(AttributeError):
+            tvm.transform.PassContext(config=config)
