@@ -8,7 +8,7 @@ import numpy as np
 _COMPARED = {"EQ": lambda a, b: a == b, "NE": lambda a, b: a != b, "LT": lambda a, b: a < b,
              "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b}
 _SUMS = {"Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b}
-_INTEGERS = {
+INTEGERS = {
     **_COMPARED, **_SUMS, "FloorDiv": lambda a, b: a // b, "FloorMod": lambda a, b: a % b,
     "Div": lambda a, b: _truncdiv(a, b), "Mod": lambda a, b: a - b * _truncdiv(a, b), "Min": min, "Max": max,
     "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
@@ -27,7 +27,7 @@ def folded(name, dtype, a, b):
     """
     if dtype.is_float:
         return _folded_floats(name, dtype, a, b)
-    value = _INTEGERS[name](a, b) if name in _INTEGERS else None
+    value = INTEGERS[name](a, b) if name in INTEGERS else None
     if value is None or name in _COMPARED or dtype.holds(value):
         return value
     return None if dtype in _INDICES else wrapped(value, dtype)
