@@ -13,6 +13,7 @@ from ..ir.expr import IntImm, Var, cast, const, free_vars, is_const_int
 from ..ir.node import Mutator
 from ..ir.tir.buffer import Buffer
 from ..ir.transform.lower_intrin import lower_dim
+from ..ir.transform.store_result import RETURNS
 from .c_expr import COMMA, CExpr
 from .c_function import Names, outputs_of
 from .c_types import c_type, dlpack_type
@@ -20,6 +21,7 @@ from .kernels import Kernel, print_kernel
 
 DEFAULT_ALIGNMENT = 64
 WORKSPACE_ALIGN = 64
+RETURNED = 2  # of ingot_param.is_output: the number that the function returns
 _LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken", "call")
 
 
@@ -83,6 +85,7 @@ class _Builder:
         flat = iter(lowered.buffer_map[p] for p in handles[:count])
         self.flat = {id(x): next(flat) for x in self.signature if isinstance(x, Buffer)}
         self.outputs = outputs_of(lowered)
+        self.returns = self.signature[-1] if lowered.attrs.get(RETURNS) else None
         self.names, self.wide, self.defined = Names(), {}, {}
         self.names.taken.update((*_LOCALS, symbol, f"{symbol}_kernel", f"{symbol}_info"))
         self.expr = CExpr(self.names, set())
@@ -226,7 +229,7 @@ class _Builder:
         align = dtype.bytes if x.data_alignment in (DEFAULT_ALIGNMENT, -1, 0) else max(x.data_alignment, dtype.bytes)
         return {**row, "ndim": len(x.shape), "shape": tuple(shape), "dims": tuple(map(_text, x.shape)),
                 "strides": tuple(map(_text, x.strides)), "align": align,
-                "is_output": int(flat in self.outputs), "is_wide": int(wide)}
+                "is_output": RETURNED if self.returns is x else int(flat in self.outputs), "is_wide": int(wide)}
 
 
 def _text(dim):

@@ -16,7 +16,7 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     The message has the path to the first difference, such as <root>.functions["main"].body.block.body, what stands
     there on both sides, and both programs with the place underlined.
     """
-    lhs, rhs = (v.struct_info() if callable(getattr(v, "struct_info", None)) else v for v in (lhs, rhs))
+    lhs, rhs = (v.struct_info() if callable(getattr(type(v), "struct_info", None)) else v for v in (lhs, rhs))
     if isinstance(lhs, tuple) != isinstance(rhs, tuple):  # dimensions, and a shape of these
         lhs, rhs = (v if isinstance(v, tuple) else getattr(v, "values", v) for v in (lhs, rhs))
     search = _Search(map_free_vars)

@@ -154,10 +154,10 @@ class DataType(str):
         return True
 
     def min_value(self):
-        """Least value of one lane (-inf for floats that have it)."""
+        """Least value of one lane (-inf for floats that have it); of int1, whose values are 0 and 1 as in TVM, 0."""
         if self.is_float:
             return 2.0 ** -127 if self._base == "float8_e8m0fnu" else -self.max_value()
-        return -(1 << (self.bits - 1)) if self.code == "int" else 0
+        return -(1 << (self.bits - 1)) if self.code == "int" and self.bits > 1 else 0
 
     def max_value(self):
         """Greatest value of one lane (inf for floats that have it)."""
@@ -165,7 +165,7 @@ class DataType(str):
             return _WITHOUT_INFINITY.get(self._base, math.inf)
         if self.is_bool:
             return 1
-        return (1 << (self.bits - 1)) - 1 if self.code == "int" else (1 << self.bits) - 1
+        return (1 << (self.bits - 1)) - 1 if self.code == "int" and self.bits > 1 else (1 << self.bits) - 1
 
     def finite_range(self):
         """The least and the greatest finite number of one lane."""

@@ -7,11 +7,15 @@ dtype; operands of different dtypes meet in one, as match_dtype says.
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 from .dtype import DataType, ScalableLanes
+from .folding import folded, wrapped
 from .module import GlobalVar
-from .node import Node, PureMutator, collect, node, node_field
+from .node import Node, collect, node, node_field
 from .op import Op
+from .substitution import substitute  # noqa: F401
+from .types import PrimType, Type
 from .upper import upper
 
 
@@ -68,21 +72,35 @@ class Var(PrimExpr):
 
     most: of a dimension that a run decides, its upper bound, an expression of dimensions that callers pass. Such a
     dimension may be 0. least: of a dimension that callers pass, its lower bound, 0 or 1. is_size: whether it is never
-    negative, whoever gives it its value."""
+    negative, whoever gives it its value.
+
+    dtype may be given as a type, whose PointerType a handle keeps as its `pointer`."""
 
     name: str
     dtype: DataType = DataType("int32")
     most: object = node_field(ignore=True, default=None)
     least: int = node_field(ignore=True, default=1)
     is_size: bool = node_field(ignore=True, default=False)
+    pointer: object = node_field(ignore=True, default=None)
     _is_binder_leaf = True
 
     def __post_init__(self):
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a variable is a string, not {self.name!r}")
+        if isinstance(self.dtype, Type):
+            number = isinstance(self.dtype, PrimType)
+            object.__setattr__(self, "pointer", None if number else self.dtype)
+            object.__setattr__(self, "dtype", self.dtype.dtype if number else "handle")
         object.__setattr__(self, "dtype", DataType(self.dtype))
 
     def renewed(self, name=None, dtype=None):
         """A new variable of which the same is known, by default also of the same name and dtype."""
-        return Var(name or self.name, dtype or self.dtype, self.most, self.least, self.is_size)
+        return Var(name or self.name, dtype or self.dtype, self.most, self.least, self.is_size, self.pointer)
+
+    @property
+    def type_annotation(self):
+        """The variable's type."""
+        return self.pointer or PrimType(self.dtype)
 
     @property
     def may_be_zero(self):
@@ -149,6 +167,12 @@ class BinaryExpr(PrimExpr):
     @property
     def dtype(self):
         return self.a.dtype
+
+    def __int__(self):
+        """What the machine computes of two integers whose sum int32 or int64 does not hold, which stays as it is."""
+        if not (isinstance(self.a, IntImm) and isinstance(self.b, IntImm)):
+            raise TypeError(f"{self} is no constant")
+        return wrapped(folded(type(self).__name__, _UNBOUNDED, self.a.value, self.b.value), self.dtype)
 
 
 class CompareExpr(PrimExpr):
@@ -219,15 +243,13 @@ def _lanes(value):
         return ScalableLanes(-int(value)) if int(value) < 0 else int(value)
     found = scalable_lanes(value)
     if found is None:
-        raise TypeError(f"a vector has a known number of lanes, not {value}")
+        raise TypeError(f"a vector has a known number of lanes, or T.vscale() times a number of them, not {value}")
     return found
 
 
 def scalable_lanes(e):
-    """The ScalableLanes that T.vscale(), or its product with an integer, is; None for another expression."""
-    factor, scale = (e.a, e.b) if isinstance(e, Mul) else (1, e)
-    if isinstance(factor, Call):
-        factor, scale = scale, factor
+    """The ScalableLanes that the product of T.vscale() and an integer is; None for another expression."""
+    factor, scale = (e.b, e.a) if isinstance(e, Mul) and isinstance(e.a, Call) else (getattr(e, x, e) for x in "ab")
     is_scale = isinstance(scale, Call) and scale.op == "tir.vscale"
     return ScalableLanes(int(factor)) if is_scale and isinstance(factor, (int, IntImm)) else None
 
@@ -270,6 +292,12 @@ class Broadcast(PrimExpr):
         return self.value.dtype.with_lanes(self.lanes)
 
 
+def require_dtype(var, value):
+    """TypeError where a variable is given a value of another dtype: nothing is converted unless a Cast says so."""
+    if value.dtype != var.dtype:
+        raise TypeError(f"{var.name} is of {var.dtype}, its value {value} of {value.dtype}: cast one of them")
+
+
 @node
 class Let(PrimExpr):
     var: Var = node_field(define=True)
@@ -280,6 +308,7 @@ class Let(PrimExpr):
         for name in ("value", "body"):
             if not isinstance(getattr(self, name), PrimExpr):
                 object.__setattr__(self, name, as_expr(getattr(self, name), self.var.dtype))
+        require_dtype(self.var, self.value)
 
     @property
     def dtype(self):
@@ -370,6 +399,7 @@ for _method in ("__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):
 
 # ---------------------------------------------------------------- building
 
+_UNBOUNDED = SimpleNamespace(is_float=False, holds=lambda value: True)  # for folded, which gives integers as they are
 _FLOAT32_MAX = DataType("float32").finite_range()[1]
 
 
@@ -419,8 +449,9 @@ def operation_of(e):
 
 
 def match_dtype(a, b):
-    """Both operands in one dtype, as in TVM: immediates take the other's, the narrower of integers widens, one of a
-    sign beside one as wide without becomes one without, bools become numbers, integers floats; lanes broadcast."""
+    """Both operands in one dtype, as in TVM: immediates take the other's, the narrower of integers and floats widens,
+    one of a sign beside one as wide without becomes one without, bools become numbers, integers floats; lanes
+    broadcast."""
     if a.dtype == b.dtype:
         return a, b
     if a.dtype.lanes != b.dtype.lanes:
@@ -444,6 +475,9 @@ def match_dtype(a, b):
         return cast(a, b.dtype), b
     if a.dtype.is_float and b.dtype.is_int:
         return a, cast(b, a.dtype)
+    if a.dtype.code == b.dtype.code == "float" and a.dtype.bits != b.dtype.bits:
+        wide = max(a.dtype, b.dtype, key=lambda t: t.bits)
+        return cast(a, wide), cast(b, wide)
     raise TypeError(f"operands of different dtype: {a.dtype} and {b.dtype}; cast one of them")
 
 
@@ -470,7 +504,7 @@ def number_like(value, dtype):
 
 
 def _adapts(e, dtype):
-    """Whether an expression is an immediate that may as well be one of `dtype`."""
+    """Whether an immediate may as well be one of `dtype`."""
     return isinstance(e, (IntImm, FloatImm)) and (dtype.is_float or not e.dtype.is_float) and dtype.holds(e.value)
 
 
@@ -481,23 +515,18 @@ def cast(value, dtype):
         return value
     if dtype.lanes != 1 and value.dtype.lanes == 1:
         return Broadcast(cast(value, dtype.element), dtype.lanes)
-    exact = isinstance(value, IntImm) or (isinstance(value, FloatImm) and dtype.is_float)
-    if exact and dtype.lanes == 1 and dtype.holds(value.value):
-        return const(value.value, dtype)
+    if value.dtype == "handle":
+        raise TypeError(f"cannot cast a handle to other types: {value} is none of {dtype}")
+    if isinstance(value, Broadcast) and value.lanes == dtype.lanes:
+        return Broadcast(cast(value.value, dtype.element), value.lanes)
+    exact = isinstance(value, IntImm) or isinstance(value, FloatImm) and (
+        dtype.is_float or dtype.is_int and abs(value.value) < 2.0 ** 64)  # toward zero
+    number = value.value if exact and dtype.is_float else int(value.value) if exact else None
+    if exact and dtype.lanes == 1 and dtype.holds(number):
+        return const(number, dtype)
     return Cast(dtype, value)
 
 
-def _truncdiv(a, b):
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_FOLD_INT = {
-    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
-    "FloorDiv": lambda a, b: a // b, "FloorMod": lambda a, b: a % b,
-    "Div": lambda a, b: _truncdiv(a, b), "Mod": lambda a, b: a - b * _truncdiv(a, b),
-    "Min": min, "Max": max, "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b, "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
-}
 _DIVISIONS = ("FloorDiv", "FloorMod", "Div", "Mod")
 _NEUTRAL = {("Add", 0), ("Sub", 0), ("Mul", 1), ("FloorDiv", 1), ("Div", 1)}  # right operands that change nothing
 _NOTHING = {("Mul", 0), ("FloorMod", 1), ("Mod", 1)}  # and those that give 0
@@ -511,16 +540,17 @@ def binary(cls, a, b):
     except TypeError:
         return NotImplemented
     a, b = match_dtype(a, b)
-    if not a.dtype.is_int:
-        return cls(a, b)
     name = cls.__name__
+    if not a.dtype.is_int:
+        constant = type(a) is FloatImm and type(b) is FloatImm
+        value = folded(name, a.dtype, a.value, b.value) if constant else None
+        return cls(a, b) if value is None else const(value, _dtype_of(cls, a))
     if isinstance(b, IntImm):
         if name in _DIVISIONS and b.value == 0:
             raise ZeroDivisionError(f"{name} by zero in an index expression")
-        if isinstance(a, IntImm) and name in _FOLD_INT:
-            value = _FOLD_INT[name](a.value, b.value)
-            dtype = DataType("bool") if issubclass(cls, CompareExpr) else a.dtype
-            return const(value, dtype) if dtype.holds(value) else cls(a, b)
+        if isinstance(a, IntImm):
+            value = folded(name, a.dtype, a.value, b.value)
+            return cls(a, b) if value is None else const(value, _dtype_of(cls, a))
         if (name, b.value) in _NEUTRAL:
             return a
         if (name, b.value) in _NOTHING:
@@ -528,6 +558,11 @@ def binary(cls, a, b):
     elif isinstance(a, IntImm) and name in ("Add", "Mul"):
         return b if (name, a.value) in _NEUTRAL else a if (name, a.value) in _NOTHING else cls(a, b)
     return cls(a, b)
+
+
+def _dtype_of(cls, a):
+    """The dtype of a node of a class with the first operand `a`."""
+    return DataType("bool") if issubclass(cls, CompareExpr) else a.dtype
 
 
 def _add_operators():
@@ -565,20 +600,6 @@ def logical_or(a, b):
     if isinstance(b, IntImm):
         return b if b.value else a
     return Or(a, b)
-
-
-class _Substitute(PureMutator):
-    def __init__(self, mapping):
-        super().__init__()
-        self.mapping = mapping
-
-    def visit_Var(self, v):
-        return self.mapping.get(v, v)
-
-
-def substitute(root, mapping):
-    """`root` with each Var of `mapping` (Var -> PrimExpr) replaced. Dtypes must agree."""
-    return _Substitute(mapping).visit(root) if mapping else root
 
 
 def free_vars(root):

@@ -1,17 +1,35 @@
 """IRModule: the functions of a program by name. Passes make new ones, `with_function`; scripts may change theirs."""
 from __future__ import annotations
 
-from .node import Node, node, node_field
+from .node import Mutator, Node, node, node_field
 from .upper import upper
 
 
 SYMBOL = "global_symbol"  # the attribute of a function that others find, which says by what name
 
 
+class CallingConv:
+    """How a function is called, by TVM's numbers: what the attribute "calling_conv" says."""
+
+    DEFAULT, C_PACKED_FUNC, DEVICE_KERNEL_LAUNCH = range(3)
+
+
 class BaseFunc(Node):
     """Base of PrimFunc and relax.Function."""
 
     __slots__ = ()
+
+    def with_attr(self, key, value=None):
+        """The function with an attribute more, or with all of a dict of them."""
+        return with_attr(self, key, value)
+
+    def with_attrs(self, attrs):
+        """The function with all attributes of a dict more."""
+        return with_attr(self, dict(attrs), None)
+
+    def without_attr(self, key):
+        """The function without an attribute; itself when it has none of that name."""
+        return without_attr(self, key)
 
 
 @node
@@ -120,6 +138,20 @@ class IRModule(Node):
     def with_functions(self, functions):
         return self.replace(functions=dict(functions))
 
+    def replace_global_vars(self, replacements):
+        """The module with functions by other names, in calls, too: {old: new}, strings or GlobalVars. What others find
+        by the old name they find by the new one. ValueError where two functions would have one name."""
+        new = {_name(old): _name(name) for old, name in replacements.items() if _name(old) != _name(name)}
+        for old in new:
+            self[old]  # raises KeyError
+        names = [new.get(n, str(n)) for n in self.functions]
+        twice = [n for n in names if names.count(n) > 1]
+        if twice:
+            raise ValueError(f"replace_global_vars: two functions would be {twice[0]!r}")
+        rewrite = _Renamed(new)
+        return self.replace(functions={FunctionName(name): rewrite.function(n, f) for name, (n, f) in zip(
+            names, self.functions.items())}) if new else self
+
     def with_attr(self, key, value=None):
         """The module with an attribute more, or with all of a dict of them. An int32 immediate is a number of Python's."""
         given = key if isinstance(key, dict) else {key: value}
@@ -143,6 +175,22 @@ class IRModule(Node):
     def show(self, style=None, black_format=None, **options):
         """Print the module's script, coloured on a terminal."""
         upper("show")(self.script(**options), style=style)
+
+
+class _Renamed(Mutator):
+    """Calls of functions by other names."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def visit_GlobalVar(self, v):
+        return v.replace(name=self.names[v.name]) if v.name in self.names else v
+
+    def function(self, name, func):
+        """The function that was called `name`; where that was its symbol, its new name is."""
+        func = self.visit(func)
+        renamed = name in self.names and (func.attrs or {}).get(SYMBOL) == name
+        return with_attr(func, SYMBOL, self.names[name]) if renamed else func
 
 
 def _is_int(value):

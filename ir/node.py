@@ -20,7 +20,9 @@ from operator import attrgetter, is_
 
 import numpy as np
 
+from .container import DictAttrs
 from .target import Target
+from .upper import upper
 
 REGISTRY: dict[str, type] = {}
 MOST_COMPARED = 64  # elements of an array that structure_key compares
@@ -99,8 +101,12 @@ def _getter(names):
 
 
 def make_node(type_key, **kwargs):
-    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields."""
+    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields; "DictAttrs" is a dict."""
     name = type_key.rpartition(".")[2]
+    if kwargs.get("span", 0) is None:  # as TVM's nodes have one
+        del kwargs["span"]
+    if name == "DictAttrs":
+        return DictAttrs(kwargs)
     if name not in REGISTRY:
         raise ValueError(f"there is no class of nodes {type_key!r}")
     return REGISTRY[name](**kwargs)
@@ -439,6 +445,8 @@ def save_json(root):
             return str(value)
         if isinstance(value, Target) and value.without_host() == Target.get(value.name):
             return {"target": value.name, "host": put(value.host)}
+        if hasattr(value, "__array__"):
+            return {"tensor": put(np.asarray(value))}
         raise TypeError(f"cannot save a {type(value).__name__} as JSON")
 
     top = put(root)
@@ -452,7 +460,7 @@ def load_json(text):
         built = []
         for entry in document["nodes"]:
             cls = REGISTRY[entry["type"]]
-            built.append(cls(*(_take(entry[f], built) for f in cls._fields)))
+            built.append(cls(**{f: _take(entry[f], built) for f in cls._fields if f in entry}))
         return _take(document["root"], built)
     except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
         raise ValueError(f"not a saved Ingot module: {error!r}") from error
@@ -466,6 +474,8 @@ def _take(value, built):
             return built[value["node"]]
         if "map" in value:
             return {_take(k, built): _take(v, built) for k, v in value["map"]}
+        if "tensor" in value:
+            return upper("tensor")(_take(value["tensor"], built))
         if "target" in value:
             return Target(value["target"], host=_take(value["host"], built))
         if "float" in value:

@@ -1,7 +1,8 @@
 """ObjectPath: the way from a node to something inside it."""
 from __future__ import annotations
 
-_SHOWN = {"attr": ".{}".format, "element": "[{}]".format, "missing element": "[<missing element {}>]".format,
+_SHOWN = {"attr": lambda name: f".{name or '<unknown attribute>'}", "element": "[{}]".format,
+          "missing element": "[<missing element #{}>]".format,
           "value": lambda key: f'["{key}"]' if isinstance(key, str) else f"[{key}]",
           "missing entry": lambda key: "[<missing entry>]"}
 
@@ -9,21 +10,21 @@ _SHOWN = {"attr": ".{}".format, "element": "[{}]".format, "missing element": "[<
 class ObjectPath:
     """Steps from a root, as TVM names them; printed like <root>.functions["main"].params[2].
 
-    Equal to one of the same steps. Keys of dicts that are nodes must be the same object.
+    Equal to one of the same steps from a root of the same name. Keys of dicts that are nodes must be the same object.
     """
 
-    __slots__ = ("steps",)
+    __slots__ = ("steps", "name")
 
-    def __init__(self, steps=()):
-        self.steps = tuple(steps)
+    def __init__(self, steps=(), name="<root>"):
+        self.steps, self.name = tuple(steps), name
 
     @staticmethod
-    def root():
+    def root(name="<root>"):
         """The way to the root itself."""
-        return ObjectPath()
+        return ObjectPath((), name or "<root>")
 
     def attr(self, name):
-        """The way on to a field of a node."""
+        """The way on to a field of a node, None where it has no name."""
         return self._on("attr", name)
 
     def array_index(self, index):
@@ -43,16 +44,24 @@ class ObjectPath:
         return self._on("missing entry", None)
 
     def _on(self, kind, key):
-        return ObjectPath((*self.steps, (kind, key)))
+        return ObjectPath((*self.steps, (kind, key)), self.name)
 
     @property
     def parent(self):
         """The path without its last step; None of a root."""
-        return ObjectPath(self.steps[:-1]) if self.steps else None
+        return ObjectPath(self.steps[:-1], self.name) if self.steps else None
+
+    def get_prefix(self, length):
+        """The path of the first steps, `length` with the root. IndexError where there are none or not so many."""
+        if length < 1:
+            raise IndexError("Prefix length must be at least 1")
+        if length > len(self):
+            raise IndexError("Attempted to get a prefix longer than the path itself")
+        return ObjectPath(self.steps[:length - 1], self.name)
 
     def is_prefix_of(self, other):
         """Whether the other path begins with these steps."""
-        return len(self.steps) <= len(other.steps) and self == ObjectPath(other.steps[:len(self.steps)])
+        return len(self.steps) <= len(other.steps) and self == other.get_prefix(len(self))
 
     def __len__(self):
         return len(self.steps) + 1
@@ -60,7 +69,7 @@ class ObjectPath:
     def __eq__(self, other):
         if not isinstance(other, ObjectPath):
             return NotImplemented
-        return len(self.steps) == len(other.steps) and all(
+        return self.name == other.name and len(self.steps) == len(other.steps) and all(
             kind == k and (key is x or isinstance(key, (str, int)) and key == x)
             for (kind, key), (k, x) in zip(self.steps, other.steps))
 
@@ -68,9 +77,40 @@ class ObjectPath:
         return hash(self.steps)
 
     def __str__(self):
-        return "<root>" + "".join(_SHOWN[kind](key) for kind, key in self.steps)
+        return self.name + "".join(_SHOWN[kind](key) for kind, key in self.steps)
 
     __repr__ = __str__
 
 
-__all__ = ["ObjectPath"]
+class _Ending(type):
+    """Classes of paths by their last step, for isinstance alone."""
+
+    def __instancecheck__(cls, path):
+        if not isinstance(path, ObjectPath):
+            return False
+        kind, key = path.steps[-1] if path.steps else (None, None)
+        return kind == cls.kind and (key is None) == cls.nameless
+
+
+def _ending(name, kind, nameless, doc):
+    return _Ending(name, (), {"kind": kind, "nameless": nameless, "__doc__": doc, "__module__": __name__})
+
+
+RootPath = _ending("RootPath", None, True, "Paths to roots.")
+AttributeAccessPath = _ending("AttributeAccessPath", "attr", False, "Paths to fields.")
+UnknownAttributeAccessPath = _ending("UnknownAttributeAccessPath", "attr", True, "Paths to fields without a name.")
+ArrayIndexPath = _ending("ArrayIndexPath", "element", False, "Paths to elements.")
+MissingArrayElementPath = _ending("MissingArrayElementPath", "missing element", False, "Paths to absent elements.")
+MapValuePath = _ending("MapValuePath", "value", False, "Paths to values of keys.")
+MissingMapEntryPath = _ending("MissingMapEntryPath", "missing entry", True, "Paths to absent entries.")
+
+
+class ObjectPathPair:
+    """Two paths: to what differs in one object and in another."""
+
+    def __init__(self, lhs_path, rhs_path):
+        self.lhs_path, self.rhs_path = lhs_path, rhs_path
+
+
+__all__ = ["ArrayIndexPath", "AttributeAccessPath", "MapValuePath", "MissingArrayElementPath", "MissingMapEntryPath",
+           "ObjectPath", "ObjectPathPair", "RootPath", "UnknownAttributeAccessPath"]

@@ -4,8 +4,14 @@ from __future__ import annotations
 from .node import Node, node
 
 
+class GlobalInfo(Node):
+    """Base of what functions of a module speak of by number."""
+
+    __slots__ = ()
+
+
 @node
-class VDevice(Node):
+class VDevice(GlobalInfo):
     """target: its name; vdevice_id: which of several alike; memory_scope: where tensors lie. Struct info carries it; a
     network runs on one device."""
 
@@ -28,5 +34,5 @@ class VDevice(Node):
 
 
 @node
-class DummyGlobalInfo(Node):
+class DummyGlobalInfo(GlobalInfo):
     """A global info that says nothing."""

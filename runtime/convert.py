@@ -1,13 +1,29 @@
 """convert: Python values as what programs are made of."""
 from __future__ import annotations
 
-from ..ir.expr import StringImm, as_expr
+from ..ir.container import Array, Map
+from ..ir.expr import StringImm
+
+String = str  # strings are Python's
+
+
+class ObjectGeneric:
+    """What stands for a node: asobject() gives it."""
+
+    def asobject(self):
+        raise NotImplementedError
 
 
 def convert(value):
-    """Numbers as expressions, strings as StringImm, lists as tuples; a node or anything that is none stays."""
+    """Lists as Arrays, dicts as Maps, strings as StringImm, what stands for a node as that; numbers, nodes and anything
+    else stay."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(convert, value))
+        return Array(map(convert, value))
+    if isinstance(value, dict):
+        return Map((k, convert(v)) for k, v in value.items())
     if isinstance(value, str):
         return StringImm(value)
-    return as_expr(value) if isinstance(value, (bool, int, float)) else value
+    return value.asobject() if isinstance(value, ObjectGeneric) else value
+
+
+__all__ = ["ObjectGeneric", "String", "convert"]

@@ -45,8 +45,15 @@ class Executable:
     """What relax.build makes. ex["main"] is the function's CompiledLibrary, or what runs it where it is no network;
     infos: {its name: ([struct info of a parameter], of the result)}.
 
-    Raises TypeError for a module without graph functions, or the ValueError of what cannot be compiled.
+    Executable(mod) of a Module is its ModuleExecutable. Raises TypeError for a module without graph functions, or the
+    ValueError of what cannot be compiled.
     """
+
+    of_module = ()  # (Module, what becomes of one)
+
+    def __new__(cls, mod, *args, **kwargs):
+        kind, made = cls.of_module
+        return object.__new__(made if cls is Executable and isinstance(mod, kind) else cls)
 
     def __init__(self, mod, options, known=None, lowered=False):
         """options: a codegen.compile.Options; known: {name: CompiledLibrary} of functions that are compiled already.

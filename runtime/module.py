@@ -5,6 +5,7 @@ import io
 import tarfile
 import tempfile
 import threading
+from enum import IntFlag
 from pathlib import Path
 
 from ..codegen.module import StoredSource, is_parallel
@@ -18,6 +19,14 @@ from .registry import HOOKS, calls_of, hooks_source
 
 _CFLAGS = ("-DINGOT_SHARED",)
 _TVM_ENTRY = "__tvm_main__"
+
+
+class ModulePropertyMask(IntFlag):
+    """What can be done with a module, by TVM's numbers."""
+
+    BINARY_SERIALIZABLE = 1
+    RUNNABLE = 2
+    DSO_EXPORTABLE = 4
 
 
 class Module:
@@ -81,6 +90,25 @@ class Module:
         """Modules of other devices: none."""
         return []
 
+    is_runnable, is_dso_exportable, is_binary_serializable, is_device_module = True, True, False, False
+
+    @property
+    def format(self):
+        """What get_source gives."""
+        return self.type_key
+
+    def get_property_mask(self):
+        """The ModulePropertyMask of what can be done with the module."""
+        return ModulePropertyMask.RUNNABLE | ModulePropertyMask.DSO_EXPORTABLE
+
+    def compile(self):
+        """Compile and load the C now, not at the first call. Raises ToolchainError."""
+        self._build()
+
+    def again(self):
+        """A module of the same C, which is not compiled yet; itself where it was loaded without C."""
+        return self if isinstance(self._source, Path) else Module(self._source, self.type_key)
+
     def time_evaluator(self, func_name, dev, number=10, repeat=1, min_repeat_ms=0, cooldown_interval_ms=0,
                        repeats_to_cooldown=1, f_preproc=""):
         """A function that times calls of `func_name`; see runtime/evaluator.py."""
@@ -100,16 +128,20 @@ class Module:
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **kwargs):
         """Write the module to a file that load_module reads: .so (built with the system's compiler), .c (one file that
-        is complete), or .tar (the C, its header, and the runtime's). The other arguments of TVM's have no meaning here
-        and must be left out."""
-        if fcompile or addons or workspace_dir or kwargs:
-            raise ValueError("export_library takes a file name only: .so is built by the compiler that CC names")
+        is complete), or .tar (the C, its header, and the runtime's). workspace_dir: a folder that the C is written to,
+        too. The other arguments of TVM's have no meaning here and must be left out."""
+        if fcompile or addons or kwargs:
+            raise ValueError("export_library takes a file name and a workspace_dir: .so is built by the compiler that "
+                             "CC names")
         path = Path(file_name)
         writers = {".so": self._compile, ".tar": self._export_tar,
                    ".c": lambda path: path.write_text(self._source.standalone())}
         if path.suffix not in writers:
             raise ValueError(f"{path.name}: a module is exported as one of {', '.join(writers)}")
         self._require_source()
+        if workspace_dir:
+            for name, text in self._source.files(path.stem).items():
+                Path(workspace_dir, name).write_text(text)
         writers[path.suffix](path)
 
     def save(self, file_name, fmt=""):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..ir.dtype import DataType
+from ..ir.upper import provides
 from .binding import aligned_empty
 from . import cuda_array
 from .dlpack import take, to_capsule
@@ -16,6 +17,7 @@ device = _device
 ALIGNMENT = 64
 
 
+@provides("tensor")
 class NDArray:
     """A tensor. `shape`, `dtype` (a string), `device`; numpy reads it as an array, and DLPack passes it on."""
 

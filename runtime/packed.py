@@ -8,6 +8,8 @@ import cffi
 import numpy as np
 
 from ..codegen.c_types import dlpack_type
+from ..codegen.entry import RETURNED
+from ..ir.dtype import DataType
 from .binding import aligned_empty
 from .device import CPU
 from .ndarray import NDArray, dtype_of, from_dlpack
@@ -45,8 +47,9 @@ class ModuleError(RuntimeError):
 class PackedFunc:
     """A function of a module, called with NDArrays, numpy arrays, tensors that have __dlpack__, and numbers.
 
-    Outputs are written in place. Raises InputError (a ValueError) or TypeError naming the argument that does not fit,
-    and ModuleError where an assertion of the program fails. Calls from several threads may run at once.
+    Outputs are written in place. What the program returns (T.ret), the call returns. Raises InputError (a ValueError)
+    or TypeError naming the argument that does not fit, and ModuleError where an assertion of the program fails. Calls
+    from several threads may run at once.
     """
 
     def __init__(self, function, library, after=None):
@@ -55,14 +58,20 @@ class PackedFunc:
         self._entry, self._workspace_bytes = function.call, function.workspace_bytes  # reading a struct takes a while
         self._is_output = [bool(function.params[n].is_output) for n in range(function.n_params)]
         self.name = FFI.string(function.name).decode()
+        last = function.params[function.n_params - 1] if self._is_output else None
+        self._returned = last is not None and last.is_output == RETURNED and DataType(FFI.string(last.dtype).decode())
         self._local = threading.local()  # each thread's workspace
 
     def __call__(self, *args):
         call, _keep = self.prepare(args)
-        call()
+        return call()
 
     def prepare(self, args):
         """(a function that runs the call and raises its errors, what must live as long): arguments converted once."""
+        result = None
+        if self._returned and len(args) != len(self._is_output):  # one may give the place of the result as well
+            result = np.zeros(1, self._returned.numpy)
+            args = (*args, result)
         count, entry = len(args), self._entry
         packed, keep = FFI.new("ingot_arg[]", max(count, 1)), []
         for n, value in enumerate(args):
@@ -80,6 +89,7 @@ class PackedFunc:
             if status:
                 text = FFI.string(error.text).decode(errors="replace")
                 raise (ModuleError if status == _ERR_ASSERT else InputError)(text)
+            return None if result is None else result.item()
 
         return call, (keep, memory)
 

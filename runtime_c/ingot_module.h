@@ -127,7 +127,7 @@ typedef struct ingot_param {
     const char *const *dims;    /* [ndim]; the same as text: "128", "n", "n * 4" */
     const char *const *strides; /* [ndim]; NULL: compact */
     int32_t align;              /* bytes that the address of the data must be a multiple of */
-    int32_t is_output;          /* whether the function writes it */
+    int32_t is_output;          /* 1: the function writes it; 2: a tensor of one element, which the function returns */
     int32_t is_wide;            /* whether elements are counted in 64 bits, not 32 */
 } ingot_param;
 

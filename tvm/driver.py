@@ -15,6 +15,7 @@ from ..ir.node import collect
 from ..ir.tir.stmt import AttrStmt, For
 from ..ir.transform.pipeline import TIR_PASSES, lower_module, pipeline_for
 from ..ir.transform.start_sums import start_sums
+from ..ir.transform.store_result import store_result
 from ..runtime.module import Module
 from .te.schedule import Schedule
 
@@ -119,7 +120,7 @@ def _functions(inp, args, name, binds):
 
 def _lowered(functions, passes):
     """The module of {name: PrimFunc} after the passes; those with a signature are lowered already."""
-    new = {n: start_sums(check_bounds(f)) for n, f in functions.items() if not f.signature}
+    new = {n: store_result(start_sums(check_bounds(f))) for n, f in functions.items() if not f.signature}
     lowered = lower_module(IRModule(new), [TIR["MakePackedAPI"](), *passes]).functions if new else {}
     return IRModule({n: lowered.get(n, f) for n, f in functions.items()})
 

@@ -26,7 +26,8 @@ rpc
 target
 te te.replay te.schedule te.stage
 testing
-tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform tir.type_checker
+tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
+tir.stmt_functor tir.transform tir.type_checker
 topi topi.cuda topi.generic topi.nn
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
@@ -42,7 +43,9 @@ PLACES = {
     "relax.frontend.torch.exported_program_translator": "frontend.torch.exported",
     "relax.frontend.torch.fx_translator": "frontend.torch.fx_graphs",
     "relax.transform.transform": "tvm.relax.transform", "relax.vm_build": "tvm.relax.vm",
-    "runtime.container": "runtime.builtins", "runtime.relax_vm": "tvm.relax.vm", "script.parser": "script",
+    "runtime.container": "runtime.builtins", "runtime.object_path": "ir.object_path",
+    "runtime.relax_vm": "tvm.relax.vm",
+    "script.parser": "script",
     "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",

@@ -7,7 +7,7 @@ import numpy as np
 from ..dtype import DataType
 from ..expr import Op, PrimExpr, Var as PrimVar, as_expr
 from ..expr import const as prim_const
-from ..module import BaseFunc, GlobalVar, with_attr, without_attr
+from ..module import BaseFunc, GlobalVar
 from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 from ..upper import upper, upper_method
@@ -434,15 +434,6 @@ class Function(BaseFunc):
         _wrap(self, "body")
         if self.ret_struct_info is not None:
             object.__setattr__(self, "ret_struct_info", as_struct_info(self.ret_struct_info))
-
-    def with_attr(self, key, value=None):
-        """The function with an attribute more, or with all of a dict of them."""
-        return with_attr(self, key, value)
-
-    with_attrs = with_attr
-
-    def without_attr(self, key):
-        return without_attr(self, key)
 
     bind_params = upper_method("bind_params")  # ir/transform/bind_params.py
     bind_symbolic_vars = upper_method("bind_symbolic_vars")

@@ -4,21 +4,9 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..expr import IntImm, Mul, Var, substitute
 from ..node import structural_equal
-from ..tir.effects import why_impure
-from ..upper import provides
-from .expr import (DataflowVar, FuncStructInfo, ObjectStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo,
-                   TensorStructInfo, TupleStructInfo)
+from .expr import (DataflowVar, FuncStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, TensorStructInfo,
+                   TupleStructInfo)
 from .ops.common import same_shape
-
-
-@provides("prim_func_info")
-def prim_func_info(func):
-    """The FuncStructInfo of a PrimFunc."""
-    buffers = func.buffer_map
-    params = [TensorStructInfo(buffers[p].shape, buffers[p].dtype) if p in buffers else
-              ObjectStructInfo() if p.dtype == "handle" else PrimStructInfo(p.dtype) for p in func.params]
-    ret = TupleStructInfo(()) if func.ret_type == "void" else PrimStructInfo(func.ret_type)
-    return FuncStructInfo(tuple(params), ret, why_impure(func) is None)
 
 
 def is_row_call(call, spec):

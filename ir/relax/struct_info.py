@@ -5,7 +5,8 @@ from ..dtype import DataType
 from ..expr import IntImm, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
 from ..node import Node, node, node_field, structural_equal, structural_hash
-from ..upper import upper, upper_method
+from ..tir.effects import why_impure
+from ..upper import provides, upper, upper_method
 from ..vdevice import VDevice
 
 
@@ -198,3 +199,18 @@ def static_type(info):
         params = None if info.params is None else tuple(map(static_type, info.params))
         return FuncStructInfo(params, static_type(info.ret), info.purity)
     return info
+@provides("prim_func_info")
+def prim_func_info(func):
+    """The FuncStructInfo of a PrimFunc: tensors of its buffers, numbers, and what T.ret returns, without one nothing. It
+    is pure where the function only gives a value."""
+    def info(param):
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            return TensorStructInfo(buffer.shape, buffer.dtype)
+        return ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype)
+
+    ret = func.ret_type
+    return FuncStructInfo(tuple(map(info, func.params)), TupleStructInfo(()) if ret == "void" else PrimStructInfo(ret),
+                          why_impure(func) is None)
+
+

@@ -13,3 +13,4 @@ from .size_var import SizeVar  # noqa: F401
 from .stmt import (  # noqa: F401
     AllocateConst, AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
+from .unlowered import BufferRealize, Prefetch, ProducerRealize, ProducerStore, Shuffle  # noqa: F401

@@ -122,6 +122,22 @@ class Buffer(Node):
         return (*indices[:-1], last if predicate is None else _active(last, predicate))
 
 
+def masked(indices, mask, dtype, action):
+    """Indices of an access of `dtype` that count the lanes a mask has. action: "load" or "store"."""
+    element, lanes, wanted = mask.dtype.element, mask.dtype.lanes, dtype.lanes
+    if isinstance(lanes, ScalableLanes) != isinstance(wanted, ScalableLanes):
+        what = "load indices" if action == "load" else "value dtype"
+        raise TypeError(f"Predicate mask dtype and {what} must both be scalable. The mask is of {mask.dtype}, the {action} of {dtype}")
+    if lanes != wanted:
+        lanes, wanted = (getattr(n, "factor", n) for n in (lanes, wanted))
+        what = "vector" if action == "load" else "value"
+        raise TypeError(f"Got a predicate mask with {lanes} lanes, but trying to {action} a {what} with {wanted} lanes. "
+                        "The number of lanes must match.")
+    if not (element.is_bool or element.bits == 1):
+        raise TypeError(f"Predicate mask elements must be boolean values, but got {element}.")
+    return (*indices[:-1], _active(indices[-1], mask))
+
+
 def _active(index, mask):
     """The lanes of a vector index that a mask has: the first ones."""
     base, limit = mask.args if getattr(mask, "op", None) == "tir.get_active_lane_mask" else (None, None)

@@ -5,7 +5,7 @@ from functools import wraps
 
 from ..dtype import DataType
 from ..expr import Call, IntImm, Var, const
-from ..module import BaseFunc, with_attr, without_attr
+from ..module import BaseFunc
 from ..node import collect, node, node_field
 from ..upper import upper
 from .buffer import Buffer
@@ -89,13 +89,6 @@ class PrimFunc(BaseFunc):
         """The dtype of what tir.ret returns; "void" without one."""
         found = [c.dtype for c in collect(self.body, Call) if c.op == "tir.ret"]
         return found[0] if found else DataType("void")
-
-    def with_attr(self, key, value=None):
-        """The function with an attribute more, or with all of a dict of them."""
-        return with_attr(self, key, value)
-
-    def without_attr(self, key):
-        return without_attr(self, key)
 
     def with_body(self, body):
         return self.replace(body=body)

@@ -4,8 +4,9 @@ from __future__ import annotations
 from functools import cache, reduce
 
 from ..dtype import DataType
-from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, cast, const,
-                    logical_and, logical_or, match_all, match_dtype)
+from ..expr import (Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Not, Select, StringImm, as_expr,
+                    binary, cast, const, logical_and, logical_or, match_all, match_dtype)
+from ..folding import folded, folded_call
 from ..module import GlobalVar
 from ..upper import provides
 from .device_ops import DEVICE_OPS, SHUFFLES
@@ -41,9 +42,14 @@ def result_dtype(op, args):
 _WHOLE = {**dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint")), "isnan": False, "isinf": False}
 
 
+class OperandError(TypeError, RuntimeError):
+    """An operation of what it does not take; scripts of TVM's, whose errors are RuntimeErrors, expect such."""
+
+
 @provides("intrinsic")
 def intrinsic(name, *args):
-    """The call of a row of SCALAR_INTRINSICS: operands meet in one dtype. TypeError for what the row does not take."""
+    """The call of a row of SCALAR_INTRINSICS, or the number that it gives of numbers: operands meet in one dtype.
+    TypeError for what the row does not take."""
     row = SCALAR_INTRINSICS[name]
     count = row.arity
     if len(args) != count:
@@ -55,7 +61,7 @@ def intrinsic(name, *args):
         wanted = ", ".join(want or "a number" for want in row.operands)
         raise TypeError(f"{name} takes {wanted}, not {', '.join(str(a.dtype) for a in args)}")
     if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
-        raise TypeError(f"{name} takes integers, not {dtype}")
+        raise OperandError(f"{name} takes integers, not {dtype}")
     if row.takes and dtype.element not in row.takes:
         raise TypeError(f"{name} takes {' or '.join(row.takes)}, not {dtype}")
     if floats < count and not args[-1].dtype.is_int:
@@ -64,7 +70,18 @@ def intrinsic(name, *args):
         raise TypeError(f"{name} takes numbers, not a handle")
     if name in _WHOLE and (dtype.is_int or dtype.is_bool):  # what is whole already
         return args[0] if _WHOLE[name] is None else const(_WHOLE[name], DataType("bool").with_lanes(dtype.lanes))
-    return Call(result_dtype("tir." + name, args), "tir." + name, args)
+    constant = _constant(name, dtype, args)
+    return Call(result_dtype("tir." + name, args), "tir." + name, args) if constant is None else constant
+
+
+def _constant(name, dtype, args):
+    """The immediate that a call of immediates gives; None where there is none."""
+    value = None
+    if len(args) == 1 and type(args[0]) is FloatImm:
+        value = folded_call(name, dtype, args[0].value)
+    elif len(args) == 2 and dtype.is_int and type(args[0]) is type(args[1]) is IntImm:
+        value = folded(name, dtype, args[0].value, args[1].value)
+    return None if value is None else const(value, dtype)
 
 
 def vector_intrinsic(name, *args):
@@ -123,24 +140,34 @@ def ceildiv(a, b):
     return floordiv(as_expr(a) + b - 1, b)
 
 
+def _conditions(name, values):
+    if not values:
+        raise ValueError(f"{name} takes a condition at least")
+    values = [as_expr(v) for v in values]
+    for v in values:
+        if not v.dtype.is_bool:
+            raise OperandError(f"{name} takes conditions, not {v}, which is of {v.dtype}: compare it")
+    return values
+
+
 def all(*conditions):  # noqa: A001
-    """Whether all of the conditions hold; ValueError without one."""
-    if not conditions:
-        raise ValueError("all takes a condition at least")
-    return reduce(logical_and, map(as_expr, conditions))
+    """Whether all of the conditions hold; ValueError without one, TypeError for what is no bool."""
+    return reduce(logical_and, _conditions("all", conditions))
 
 
 def any(*conditions):  # noqa: A001
-    """Whether any of the conditions holds; ValueError without one."""
-    if not conditions:
-        raise ValueError("any takes a condition at least")
-    return reduce(logical_or, map(as_expr, conditions))
+    """Whether any of the conditions holds; ValueError without one, TypeError for what is no bool."""
+    return reduce(logical_or, _conditions("any", conditions))
 
 
 def if_then_else(condition, true_value, false_value):
-    """true_value where condition holds, else false_value; only the taken side is evaluated (unlike Select)."""
+    """true_value where condition holds, else false_value; only the taken side is evaluated (unlike Select). TypeError
+    for a condition that is no bool."""
     true_value, false_value = match_dtype(as_expr(true_value), as_expr(false_value))
-    return Call(true_value.dtype, "tir.if_then_else", (as_expr(condition), true_value, false_value))
+    condition, = _conditions("if_then_else", (condition,))
+    if isinstance(condition, IntImm):
+        return true_value if condition.value else false_value
+    return Call(true_value.dtype, "tir.if_then_else", (condition, true_value, false_value))
 
 
 def select(condition, true_value, false_value):

@@ -4,29 +4,47 @@ from __future__ import annotations
 from ..expr import BinaryExpr, CompareExpr, IntImm, Var, as_expr, binary, cast
 from ..node import Mutator, structural_equal
 from .buffer import Buffer
+from .stmt import LetStmt
 
 
 def specialize(func, param_map):
     """`func` with parameters fixed: {scalar parameter: value} drops it and puts the value in its place; {handle
     parameter: Buffer} gives its buffer that shape and layout, and so the symbolic dimensions in it their values.
 
+    A Buffer that is another parameter's says that both are the same memory; a pointer may be given for a pointer.
     Values are ints or expressions. Raises ValueError where a Buffer contradicts the parameter's own.
     """
-    values = {}
+    values, views = {}, {}
     for param, value in param_map.items():
         if not any(param is p for p in func.params):
             raise ValueError(f"specialize: {getattr(param, 'name', param)} is no parameter of the function; it has "
                              f"{', '.join(p.name for p in func.params)}")
         if isinstance(value, Buffer):
-            _match_buffer(func.buffer_map.get(param), value, param, values)
+            own = func.buffer_map.get(param)
+            _match_buffer(own, value, param, values)
+            if any(value is b for b in func.buffer_map.values()) and value is not own:
+                views[own.data] = value.data  # both are one parameter's memory
         elif param in func.buffer_map:
             raise ValueError(f"specialize: parameter {param.name} is a buffer: give a Buffer of the shape wanted")
         else:
-            _match(param, cast(as_expr(value), param.dtype), f"parameter {param.name}", values)
-    rewrite = _Specialize(values)
+            _match(param, _value_of(param, value), f"parameter {param.name}", values)
+    if not param_map:
+        return func
     params = tuple(p for p in func.params if p not in values)
+    bound = {p: v for p, v in values.items() if p.dtype == "handle" and not isinstance(v, Var)}
+    rewrite = _Specialize({**{p: v for p, v in values.items() if p not in bound}, **views})
     buffer_map = {p: rewrite.visit(b) for p, b in func.buffer_map.items()}
-    return func.replace(params=params, buffer_map=buffer_map, body=rewrite.visit(func.body))
+    body = rewrite.visit(func.body)
+    for pointer, value in bound.items():  # buffers are over variables
+        body = LetStmt(pointer, value, body)
+    return func.replace(params=params, buffer_map=buffer_map, body=body)
+
+
+def _value_of(param, value):
+    value = as_expr(value)
+    if (value.dtype == "handle") != (param.dtype == "handle"):
+        raise ValueError(f"specialize: parameter {param.name} is of {param.dtype}, {value} of {value.dtype}")
+    return value if value.dtype == param.dtype else cast(value, param.dtype)
 
 
 def _match_buffer(own, given, param, values):
@@ -60,8 +78,8 @@ def _text(exprs):
     return f"({', '.join(map(str, exprs))})"
 
 
-class _Specialize(Mutator):
-    """Puts values in the place of variables, in buffers too; arithmetic on constants is folded."""
+class _Everywhere(Mutator):
+    """Puts values in the place of variables, in buffers too."""
 
     def __init__(self, values):
         self.values, self.buffers = values, {}
@@ -71,10 +89,14 @@ class _Specialize(Mutator):
 
     def visit_Buffer(self, b):
         if id(b) not in self.buffers:
-            new = b.replace(**{f: self.visit(getattr(b, f)) for f in ("shape", "strides", "elem_offset")})
+            new = b.replace(**{f: self.visit(getattr(b, f)) for f in ("shape", "strides", "elem_offset", "data")})
             same = all(getattr(new, f) is getattr(b, f) for f in b._fields)
             self.buffers[id(b)] = b if same else new
         return self.buffers[id(b)]
+
+
+class _Specialize(_Everywhere):
+    """The same; arithmetic on constants is folded."""
 
     def generic_visit(self, n):
         new = super().generic_visit(n)
@@ -84,4 +106,9 @@ class _Specialize(Mutator):
         return new
 
 
-__all__ = ["specialize"]
+def substitute_everywhere(root, mapping):
+    """`root` with each Var of `mapping` (Var -> PrimExpr) replaced, in its buffers too, which are others then."""
+    return _Everywhere(mapping).visit(root) if mapping else root
+
+
+__all__ = ["specialize", "substitute_everywhere"]

@@ -1,10 +1,12 @@
 """TensorIR statements and the expressions that read buffers. Fields and meanings are TVM's."""
 from __future__ import annotations
 
+from dataclasses import InitVar
+
 from ..expr import Call, PrimExpr, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
-from .buffer import Buffer
+from .buffer import Buffer, masked
 from .constants import TVM_FIELDS, ConstantArray
 from .hints import check_hints
 
@@ -35,13 +37,19 @@ def _number(statement, field, dtype=None):
 @provides("BufferLoad")
 @node
 class BufferLoad(PrimExpr):
-    """buffer[indices]; a Ramp as last index loads a vector."""
+    """buffer[indices]; a Ramp as last index loads a vector.
+
+    predicate: the T.get_active_lane_mask of the lanes that are loaded, the others are 0; the Ramp counts them.
+    TypeError for a mask of another number of lanes, or of what is no bool."""
 
     buffer: Buffer
     indices: tuple
+    predicate: InitVar = None
 
-    def __post_init__(self):
+    def __post_init__(self, predicate):
         _tuple_of_indices(self)
+        if predicate is not None:
+            object.__setattr__(self, "indices", masked(self.indices, predicate, self.dtype, "load"))
 
     @property
     def dtype(self):
@@ -72,13 +80,19 @@ class MatchBufferRegion(Node):
 @provides("BufferStore")
 @node
 class BufferStore(Stmt):
+    """buffer[indices] = value; a Ramp as last index stores a vector. predicate: as that of BufferLoad, of the lanes
+    that are stored."""
+
     buffer: Buffer
     value: PrimExpr
     indices: tuple
+    predicate: InitVar = None
 
-    def __post_init__(self):
+    def __post_init__(self, predicate):
         _tuple_of_indices(self)
         _number(self, "value", self.buffer.dtype)
+        if predicate is not None:
+            object.__setattr__(self, "indices", masked(self.indices, predicate, self.value.dtype, "store"))
 
 
 class ForKind:

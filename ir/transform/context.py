@@ -20,6 +20,26 @@ CONFIG = {}  # name of a setting -> function that checks a value and returns it;
 _CURRENT = ContextVar("ingot_pass_context", default=None)
 
 
+class ConfigError(ValueError, AttributeError):
+    """A setting of PassContext's that there is not, or a value that it cannot have; in TVM an AttributeError."""
+
+
+class Settings(dict):
+    """The settings of a pass, also as attributes; what is not set is as the function `of` the pass has it."""
+
+    def __init__(self, values, of):
+        super().__init__(values)
+        self.__dict__["_of"] = of
+
+    def __getattr__(self, name):
+        if name in self:
+            return self[name]
+        known = inspect.signature(self.__dict__["_of"]).parameters
+        if name not in known or known[name].default is inspect.Parameter.empty:
+            raise AttributeError(f"there is no setting {name!r}; there is {', '.join(list(known)[1:])}")
+        return known[name].default
+
+
 @dataclass(frozen=True)
 class PassInfo:
     """name; opt_level: the least level at which Sequential runs the pass; required: names of passes to run before;
@@ -139,7 +159,7 @@ class PassContext:
             if key not in CONFIG:
                 _load_passes()
             if key not in CONFIG:
-                raise ValueError(f"unknown config option {key!r}; known: {', '.join(sorted(CONFIG))}")
+                raise ConfigError(f"unknown config option {key!r}; known: {', '.join(sorted(CONFIG))}")
             self.config[key] = CONFIG[key](value)
         self._entered = []
 

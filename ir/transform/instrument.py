@@ -103,7 +103,7 @@ class PassPrintingInstrument(PassInstrument):
     def _print(self, when, mod, info):
         names = self.names[when]
         if names is None or info.name in names:
-            print(f"# ---- {when} {info.name}\n{mod.script()}")
+            print(f"# {when.capitalize()} Running Pass: {info.name}\n{mod.script()}")
 
     def run_before_pass(self, mod, info):
         self._print("before", mod, info)

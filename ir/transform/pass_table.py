@@ -25,7 +25,7 @@ from .combine_matmul import combine_parallel_matmul
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .compute_prim_value import compute_prim_value
-from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
+from .context import ConfigError, Settings, CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .dataflow_blocks import convert_to_dataflow, to_non_dataflow
 from .dataflow_reshape import rewrite_dataflow_reshape
@@ -189,7 +189,7 @@ def _maker(name, lift, function, requires="", ensures="", opt_level=0, config=No
         if name not in ENSURED_BY.setdefault(word, []):  # a pass for scripts may have the name of a pipeline's
             ENSURED_BY[word].append(name)
     for key, (check, _) in config.items():
-        CONFIG[key] = _named(key, check)
+        CONFIG[key] = _named(key, check, function)
 
     def make(*args, **kwargs):
         signature.bind(*args, **kwargs)
@@ -217,12 +217,13 @@ def _maker(name, lift, function, requires="", ensures="", opt_level=0, config=No
     return make
 
 
-def _named(key, check):
+def _named(key, check, function):
     def checked(value):
         try:
-            return check(value)
+            found = check(value)
         except ValueError as error:
-            raise ValueError(f"config option {key!r}: {error}") from None
+            raise ConfigError(f"config option {key!r}: {error}") from None
+        return Settings(found, function) if isinstance(found, dict) else found
     return checked
 
 

@@ -3,6 +3,7 @@ import numpy as np
 
 from ingot.ir import expr as E
 from ingot.ir.dtype import DataType
+from ingot.ir.folding import INTEGERS
 from ingot.ir.tir.buffer import decl_buffer
 from ingot.ir.tir.function import prim_func
 from ingot.ir.tir.stmt import BufferLoad, BufferStore
@@ -129,7 +130,7 @@ def evaluate(e, data, row):
         return _FLOAT[kind](a, b)
     if kind in (E.Div, E.Mod, E.FloorDiv, E.FloorMod) and b == 0:
         return 0
-    return _in_type(E._FOLD_INT[kind.__name__](a, b), e.dtype)
+    return _in_type(INTEGERS[kind.__name__](a, b), e.dtype)
 
 
 _COMPARED = {E.EQ: lambda a, b: a == b, E.NE: lambda a, b: a != b, E.LT: lambda a, b: a < b,

@@ -89,7 +89,7 @@ def test_arithmetic_meets_in_one_dtype():
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_script_and_json(name):
-    value = 1 if name != "int1" else -1
+    value = 1
     buffer = tir.decl_buffer((4,), name, "A")
     stores = [BufferStore(buffer, const(value, name), (const(0),)),
               BufferStore(buffer, Cast(name, Var("y", "float32")), (const(1),)),

@@ -62,7 +62,7 @@ def test_a_defined_variable_pairs_only_with_its_counterpart():
 
 def test_dtype_of_a_defined_variable_matters():
     a, b = Var("a", "int32"), Var("a", "int64")
-    assert not structural_equal(Let(a, const(1), a), Let(b, const(1), b))
+    assert not structural_equal(Let(a, const(1), a), Let(b, const(1, "int64"), b))
 
 
 def test_order_of_a_dict_does_not_matter():

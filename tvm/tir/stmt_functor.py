@@ -1,9 +1,10 @@
 """Visiting and rewriting statements and expressions by functions, under TVM's names."""
 from __future__ import annotations
 
-from ...ir.expr import substitute  # noqa: F401
+from ...ir.expr import as_expr
 from ...ir.node import Mutator, Node, children, post_order
 from ...ir.tir.renew import renew_defs  # noqa: F401
+from ...ir.tir.specialize import substitute_everywhere
 from ...ir.tir.stmt import SeqStmt
 
 
@@ -31,6 +32,11 @@ def ir_transform(stmt, preorder=None, postorder=None, only_enable=None):
 def stmt_list(stmt):
     """The statements of a sequence, or the one that `stmt` is."""
     return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
+
+
+def substitute(node, vmap):
+    """`node` with variables replaced, in the shapes of its buffers, too. vmap: {Var: expression or number}."""
+    return substitute_everywhere(node, {v: as_expr(value, v.dtype) for v, value in vmap.items()})
 
 
 class _Transform(Mutator):

@@ -218,11 +218,11 @@ def test_timing_is_a_table_of_nested_passes():
 def test_printing_instruments(capsys):
     with PassContext(instruments=[PrintBeforeAll(), PrintAfterAll()]):
         transform.LowerInitBlock()(module())
-    before, after = capsys.readouterr().out.split("# ---- after LowerInitBlock\n")
-    assert before.startswith("# ---- before LowerInitBlock\n") and "T.init()" in before and "T.init()" not in after
+    before, after = capsys.readouterr().out.split("# After Running Pass: LowerInitBlock\n")
+    assert before.startswith("# Before Running Pass: LowerInitBlock\n") and "T.init()" in before and "T.init()" not in after
     with PassContext(instruments=[PassPrintingInstrument(print_after_pass_names=["RemoveNoOp"])]):
         Sequential([transform.LowerInitBlock(), transform.RemoveNoOp()])(module())
-    assert capsys.readouterr().out.count("# ----") == 1
+    assert capsys.readouterr().out.count("Running Pass:") == 1
 
 
 def test_verifying_between_passes_names_the_pass():
