@@ -280,8 +280,9 @@ class Analyzer:
         return upper("rewrite")(self, as_expr(e))
 
     def canonical_simplify(self, e):
-        """`e` simplified; integer sums are linear combinations of terms no rule divides further, each term once."""
-        return self.simplify(e)
+        """`e` by the rules of rewrite_simplify, its integer arithmetic as sums of parts of numbers, each part once, those
+        of greater factors first."""
+        return upper("canonical")(self, as_expr(e))
 
     def simplify_fields(self, e):
         """`e`, not opened by arithmetic, with its fields simplified; a Call may become another expression."""
