@@ -67,16 +67,22 @@ class Var(PrimExpr):
     """A variable, equal only to itself. Loop variables, symbolic dimensions and handles are Vars.
 
     most: of a dimension that a run decides, its upper bound, an expression of dimensions that callers pass. Such a
-    dimension may be 0. least: of a dimension that callers pass, its lower bound, 0 or 1."""
+    dimension may be 0. least: of a dimension that callers pass, its lower bound, 0 or 1. is_size: whether it is never
+    negative, whoever gives it its value."""
 
     name: str
     dtype: DataType = DataType("int32")
     most: object = node_field(ignore=True, default=None)
     least: int = node_field(ignore=True, default=1)
+    is_size: bool = node_field(ignore=True, default=False)
     _is_binder_leaf = True
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+
+    def renewed(self, name=None, dtype=None):
+        """A new variable of which the same is known, by default also of the same name and dtype."""
+        return Var(name or self.name, dtype or self.dtype, self.most, self.least, self.is_size)
 
     @property
     def may_be_zero(self):

@@ -339,7 +339,8 @@ class Analyzer:
             for lane, extent in ranges.items():
                 an.bind(lane, extent)
         form = an.form(e)
-        return public_bound(*linear_bound(an, form), e.dtype, not form.vars.isdisjoint(self.open_ended))
+        open_ended = any(v.is_size or v in self.open_ended for v in form.vars)
+        return public_bound(*linear_bound(an, form), e.dtype, open_ended)
 
     def interval(self, e):
         """(min_value, max_value) that e never leaves; None on a side without a bound."""

@@ -110,7 +110,11 @@ def _of_dtype(an, atom):
 
 def _of_var(an, atom):
     found = an.var_bounds.get(atom.expr)
-    return found if found is not None else _of_dtype(an, atom)
+    if found is None:
+        found = _of_dtype(an, atom)
+        if atom.expr.is_size:
+            found = max(found[0], 0), found[1]
+    return found
 
 
 def _times(x, y):

@@ -110,7 +110,7 @@ class ModuleParser(Evaluator):
     def _constant(self, node):
         name, value = node.targets[0].id, self.eval(node.value)
         if isinstance(value, S.Fresh):
-            value = self.shared[name] = Var(name, value.dtype, value.most)
+            value = self.shared[name] = Var(name, value.dtype, value.most, is_size=value.is_size)
         if name == "metadata":
             self.metadata = value
         self.env[name] = value.value if isinstance(value, S.Meta) else value

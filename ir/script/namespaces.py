@@ -53,10 +53,10 @@ class DTypeName:
     def __init__(self, dtype):
         self.dtype = DataType(dtype)
 
-    def __call__(self, value=None, storage_scope=None, most=None, **_):
+    def __call__(self, value=None, storage_scope=None, most=None, is_size_var=False, **_):
         """handle("float32", "global"), a typed pointer, is a handle."""
         if value is None or self.dtype == "handle":
-            return Fresh(self.dtype, None if most is None else as_expr(most).astype(self.dtype))
+            return Fresh(self.dtype, None if most is None else as_expr(most).astype(self.dtype), is_size_var)
         if isinstance(value, str):
             return const(float(value), self.dtype) if self.dtype.is_float else const(int(value), self.dtype)
         if isinstance(value, (bool, int, float)):

@@ -19,10 +19,11 @@ class Spec:
 @dataclass(frozen=True)
 class Fresh(Spec):
     """T.int64(): a variable to be made under the name it is assigned to. most: the upper bound of a dimension that a
-    run decides, T.int64(most=8)."""
+    run decides, T.int64(most=8). is_size: whether it is never negative, T.int64(is_size_var=True)."""
 
     dtype: DataType
     most: object = None
+    is_size: bool = False
     place = "`name = T.int64()`"
 
 

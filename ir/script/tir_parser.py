@@ -328,7 +328,7 @@ class TIRParser(BlockParser):
         return cast(value, dtype)
 
     def _fresh(self, node, name, spec):
-        self.define(name, Var(name, spec.dtype))
+        self.define(name, Var(name, spec.dtype, is_size=spec.is_size))
 
     def _meta(self, node, name, spec):
         self.define(name, spec.value)

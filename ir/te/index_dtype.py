@@ -29,7 +29,7 @@ class _Reindex(Mutator):
 
     def visit_Var(self, v):
         if v not in self.vars:
-            self.vars[v] = Var(v.name, self.dtype) if v.dtype.is_int and v.dtype != self.dtype else v
+            self.vars[v] = v.renewed(dtype=self.dtype) if v.dtype.is_int and v.dtype != self.dtype else v
         return self.vars[v]
 
     def visit_Buffer(self, b):

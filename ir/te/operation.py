@@ -10,6 +10,7 @@ from ..node import children, structural_equal
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.region import access_regions, full_region
 from ..tir.renew import renew_defs
+from ..tir.size_var import SizeVar
 from ..tir.stmt import BlockRealize, Evaluate, Stmt
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Reduce, ScanOp, Tensor
 
@@ -44,7 +45,9 @@ def var(name="tindex", dtype="int32"):
     return Var(name, dtype)
 
 
-size_var = var
+def size_var(name="size", dtype="int32"):
+    """A variable that is at least 0."""
+    return SizeVar(name, dtype)
 
 
 def thread_axis(dom=None, tag="", name=""):

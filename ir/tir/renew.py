@@ -15,7 +15,7 @@ def renew_defs(root, values=None):
     beside the original. values: {variable that it does not define: what replaces it}."""
     found = {}
     post_order(root, lambda n: _note(n, found))
-    return _Renew({v: Var(v.name, v.dtype, v.most, v.least) for v in found} | (values or {})).visit(root)
+    return _Renew({v: v.renewed() for v in found} | (values or {})).visit(root)
 
 
 def _note(n, found):

@@ -149,7 +149,7 @@ def with_own_dims(func, args):
         func = func.replace(params=(*func.params, RelaxVar("sizes", ShapeStructInfo(others))))
         args = (*args, ShapeExpr(others))
     taken = Names()  # callers tell dimensions by their names
-    return with_dims(func, {d: Var(unique_name(d.name, taken), d.dtype, d.most, d.least) for d in dims}), args
+    return with_dims(func, {d: d.renewed(unique_name(d.name, taken)) for d in dims}), args
 
 
 __all__ = ["LEAST", "SEGMENT", "outline_segments", "with_own_dims"]

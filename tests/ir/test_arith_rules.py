@@ -21,6 +21,7 @@ N, M = Var("n"), Var("m")
 W, F, U = Var("w", "int64"), Var("f", "float32"), Var("u", "uint8")
 V, L, DATA = Var("v"), Var("l"), tir.decl_buffer((64,), "int32", "data")
 K = Var("k")  # nothing is ever known of it
+S = tir.SizeVar("s")
 NO_RULES = ("public_bound", "private_bound", "open_interval", "__repr__")
 TURNS, TRACED, POINTS = 20, 8, 150  # instances of each pattern; how many note the lines they reach; points tried
 
@@ -44,7 +45,8 @@ class Instance:
     def _points(self, symbolic):
         for env in assignments({v: r for v, r in self.domains.items() if v not in symbolic}):
             envs = [{**env, W: env.get(X, 0) * 3 - 2, F: float(env.get(Y, 0)), U: env.get(Z, 0) % 256,
-                     K: env.get(Z, 0) * 3 - 2, V: env.get(X, 0) - 1, L: env.get(Y, 0) * 5}]
+                     K: env.get(Z, 0) * 3 - 2, V: env.get(X, 0) - 1, L: env.get(Y, 0) * 5,
+                     S: abs(env.get(Z, 0))}]
             for v in symbolic:
                 r = self.ranges[v]
                 envs = [{**e, v: t} for e in envs for t in range(
@@ -341,6 +343,15 @@ PATTERNS = {
     "wide product": lambda r: W * Cast("int64", X) + W * some(r, Cast("int64", Y), W),
     "sum in floats": lambda r: Select(either(r, X + Y - X, Z), F, Cast("float32", X + Y - X)),
 }
+PATTERNS.update({
+    "by factor": lambda r: either(r, S * Max(X, imm(1)) * some(r, imm(1), S), S * some(r, imm(1), S, imm(-1))),
+    "by negative factor": lambda r: either(r, Min(X, imm(0)) * S, Min(X, imm(0)) * Max(Y, imm(1)) * S),
+    "by factor of nothing": lambda r: either(r, K * K * K * S, K * K * S),
+    "by division": lambda r: (lambda d: either(r, FloorMod(K, d), d * some(r, 1, 2)))(Max(X, imm(1))),
+    "by multiple": lambda r: (lambda d: either(r, FloorDiv(K, d) * d * some(r, 1, -1, 2) + S * K, K * some(
+        r, 1, -1, 2) + S * K - some(r, d, d, imm(0))))(Max(X, imm(1)) * some(r, 1, 1, 4)),
+    "by size": lambda r: either(r, S * 3 + 1, imm(some(r, 0, 1, 2))),
+})
 SYMBOLIC = {"join symbolic", "rest within", "inner of product", "whole product", "truncated symbolic"}
 RELAXED = {
     "relax sum": lambda r: X * some(r, 1, -2) + Y * Z + Z * some(r, 1, 3),

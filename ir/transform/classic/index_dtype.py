@@ -28,7 +28,7 @@ class _Narrow(Mutator):
         if v.dtype != INT64:
             return v
         if v not in self.variables:
-            self.variables[v] = Var(v.name, INT32, v.most, v.least)
+            self.variables[v] = v.renewed(dtype=INT32)
         return self.variables[v]
 
     def visit_IntImm(self, e):

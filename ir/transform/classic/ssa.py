@@ -38,7 +38,7 @@ class _ConvertSSA(Mutator):
 
     def define(self, v):
         """The variable of a definition of `v`."""
-        self.now[v] = Var(v.name, v.dtype, v.most, v.least) if v in self.defined else v
+        self.now[v] = v.renewed() if v in self.defined else v
         self.defined.add(v)
         return self.now[v]
 
