@@ -222,7 +222,9 @@ class Canonical:
                 return constant(e.value.value)
             narrow = source.is_bool or (source.is_int and source.lanes == 1
                                         and source.bits < (64 if e.dtype is INT64 else 32))
-            return self.opaque_atom(self.an.simplify(e.value)) if narrow else self._opaque(e)
+            found = self.opaque_atom(self.an.simplify(e.value)) if narrow else self._opaque(e)
+            low, high = linear_bound(self.an, found)
+            return constant(low) if low == high else found
         form = self.linear(e.value)
         return form if e.dtype is INT64 or self._fits(form, e.dtype) else self._opaque(e)
 

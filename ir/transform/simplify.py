@@ -28,7 +28,7 @@ def simplify(func, convert_boolean_to_and_of_ors=False, apply_constraints_to_boo
     vector; what runs only in the first iteration of a loop stands before it. What the settings do to conditions of
     several parts, Booleans says. Those about knowns use what KnownValues finds of buffers: to decide conditions of
     branches, or in all expressions. keep_no_ops: what does nothing stays where it did nothing before, as scripts expect of
-    TVM's pass, and immediates are cast."""
+    TVM's pass, immediates are cast, and expressions are written as canonical_simplify does."""
     knowns = propagate_knowns_to_prove_conditional, propagate_knowns_to_simplify_expressions
     known = KnownValues(func) if any(knowns) else None
     settings = convert_boolean_to_and_of_ors, apply_constraints_to_boolean_branches
@@ -180,7 +180,7 @@ class _Simplify(Mutator):
         if type(value) is Var and value.dtype == BOOL:
             return const(True) if self.analyzer.can_prove(value) else value
         new = self.analyzer.simplify(value if self.booleans is None else self.booleans.visit(value))
-        new = new if self.casts is None else self.casts.visit(new)
+        new = new if self.casts is None else self.analyzer.canonical_simplify(self.casts.visit(new))
         if type(value) in _NARROWER and not isinstance(new, IntImm):
             narrowed = self._narrowed(value)
             return new if narrowed is None else narrowed

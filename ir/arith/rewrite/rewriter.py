@@ -84,7 +84,7 @@ class Rewriter(Mutator):
         found = folding.folded(e)
         if found is None and e.dtype.lanes != 1:
             return vectors.rewritten(self, e)
-        if found is None and isinstance(e, CompareExpr) and kind not in (And, Or, Not):
+        if found is None and isinstance(e, CompareExpr):
             found = self.decided(e)
         if found is not None:
             return found
@@ -99,9 +99,10 @@ class Rewriter(Mutator):
 
     def decided(self, e):
         """The truth of a comparison that can be proved, or None."""
-        if self.an.holding and self.an.canonical.key(e) in self.an.holding:
-            return truth(True)
-        if e.a.dtype not in INDEX_TYPES:
+        known = self.an.stated(e)
+        if known is not None:
+            return truth(known)
+        if type(e) in (And, Or, Not) or e.a.dtype not in INDEX_TYPES:
             return None
         known = decide(self.an, type(e), self.an.canonical.linear(e.a), self.an.canonical.linear(e.b))
         if known is None:
