@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from ..arith import Analyzer
 from ..arith.canonical import INDEX_TYPES, reads_state
 from ..arith.simplify import BOOL
-from ..expr import (EQ, GE, GT, LE, LT, NE, Call, FloatImm, IntImm, IterVar, Not, Or, PrimExpr, Range, Var, cast,
+from ..expr import (EQ, GE, GT, LE, LT, NE, Call, FloatImm, IntImm, IterVar, Mul, Not, Or, PrimExpr, Range, Var, cast,
                     const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import Buffer
@@ -180,11 +180,20 @@ class _Simplify(Mutator):
         if type(value) is Var and value.dtype == BOOL:
             return const(True) if self.analyzer.can_prove(value) else value
         new = self.analyzer.simplify(value if self.booleans is None else self.booleans.visit(value))
-        new = new if self.casts is None else self.analyzer.canonical_simplify(self.casts.visit(new))
+        new = new if self.casts is None else self._written(value, self.casts.visit(new))
         if type(value) in _NARROWER and not isinstance(new, IntImm):
             narrowed = self._narrowed(value)
             return new if narrowed is None else narrowed
         return new
+
+    def _written(self, old, new):
+        """A simplified expression as canonical_simplify writes it, or the old one where that is shorter: then products
+        of sums were opened."""
+        new = self.analyzer.canonical_simplify(new)
+        if isinstance(new, IntImm) or old.dtype.is_bool or not collect(old, Mul):
+            return new
+        other = self.analyzer.canonical_simplify(old)
+        return other if len(collect(other, PrimExpr)) < len(collect(new, PrimExpr)) else new
 
     def _always(self, e):
         """Whether a condition holds: of a disjunction, one side where the other one does not."""

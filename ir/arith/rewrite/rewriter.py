@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, CompareExpr, Div, FloatImm, FloorDiv, FloorMod,
-                     IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
+from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, FloorDiv,
+                     FloorMod, IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
 from ...node import Mutator, Node, collect
 from ...upper import provides, upper
 from ..canonical import INDEX_TYPES
@@ -86,6 +86,9 @@ class Rewriter(Mutator):
             return vectors.rewritten(self, e)
         if found is None and isinstance(e, CompareExpr):
             found = self.decided(e)
+        if found is None and kind is Cast and e.dtype in INDEX_TYPES:
+            low, high = self.an.interval(e)
+            found = const(low, e.dtype) if low is not None and low == high else None
         if found is not None:
             return found
         operand = getattr(e, "a", e)
