@@ -190,9 +190,10 @@ class _Simplify(Mutator):
         """A simplified expression as canonical_simplify writes it, or the old one where that is shorter: then products
         of sums were opened."""
         new = self.analyzer.canonical_simplify(new)
-        if isinstance(new, IntImm) or old.dtype.is_bool or not collect(old, Mul):
+        products = [n for n in collect(old, Mul) if IntImm not in (type(n.a), type(n.b))]
+        if isinstance(new, IntImm) or old.dtype.is_bool or not products:
             return new
-        other = self.analyzer.canonical_simplify(old)
+        other = self.analyzer.canonical_simplify(self.analyzer.rewrite_simplify(old))
         return other if len(collect(other, PrimExpr)) < len(collect(new, PrimExpr)) else new
 
     def _always(self, e):
