@@ -11,7 +11,7 @@ from ..upper import provides, upper
 from .canonical import INDEX_TYPES, Canonical, reads_state
 from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
                               public_bound)
-from .linear import MOD, Linear, combine, scaled, shifted, single_atom
+from .linear import MOD, Linear, combine, scaled, shifted
 from .modular import ModularSet, linear_modular, meet, normal
 from .relax import prove_nonnegative
 from .simplify import MIRRORED, NEGATED, Simplifier, decide, same, truth
@@ -62,7 +62,7 @@ class Analyzer:
         self.open_ended = set()  # Vars of which a bound was stated that has no end on some side
         self.loaded = set()   # Vars that stand for what a buffer holds
         self.facts = []       # Linears known to be >= 0
-        self.nonzero = set()  # keys of Linears known to differ from 0
+        self.nonzero = {}     # key -> Linear known to differ from 0
         self.holding = set()  # keys of conditions known to hold that are not linear
         self.refined = {}     # Atom -> (lo, hi) that the facts imply
         self.congruent = {}   # Atom -> the ModularSet that the facts imply
@@ -188,7 +188,7 @@ class Analyzer:
                  "bounds", "modular_sets", "proofs", "occupied")
         saved, epoch = {name: getattr(self, name) for name in names}, self.epoch
         self.facts, self.refined, self.congruent = list(self.facts), dict(self.refined), dict(self.congruent)
-        self.nonzero, self.holding = set(self.nonzero), set(self.holding)
+        self.nonzero, self.holding = dict(self.nonzero), set(self.holding)
         self._reset()
         try:
             for condition in conditions:
@@ -212,8 +212,8 @@ class Analyzer:
             return  # a store may make it false while the scope lasts
         elif type(condition) in NEGATED and condition.a.dtype in INDEX_TYPES:
             self._assume_compare(type(condition) if holds else NEGATED[type(condition)], condition)
-        elif holds and not isinstance(condition, IntImm):
-            self.holding.add(self.canonical.key(condition))
+        elif not isinstance(condition, IntImm):
+            self.holding.add(self.canonical.key(condition if holds else Not(condition)))
 
     def _assume_compare(self, kind, condition):
         left, right = self.canonical.linear(condition.a), self.canonical.linear(condition.b)
@@ -221,7 +221,7 @@ class Analyzer:
             left, right, kind = right, left, MIRRORED[kind]
         gap = self.canonical.add(right, left, -1)
         if kind is NE:
-            self.nonzero.update((gap.key, scaled(gap, -1).key))
+            self.nonzero.update((form.key, form) for form in (gap, scaled(gap, -1)))
             return
         self._learn(shifted(gap, -1) if kind is LT else gap)
         if kind is EQ:
@@ -239,9 +239,9 @@ class Analyzer:
             number, by = (self.canonical.linear(part) for part in (atom.expr.a, atom.expr.b))
         else:
             return
-        inner = single_atom(shifted(number, -number.const))
-        if inner is not None and by.const and not by.terms:
-            found = normal(by.const, -k * gap.const - number.const)
+        (inner, sign), *more = number.terms.items() or ((None, 0),)
+        if abs(sign) == 1 and not more and by.const and not by.terms:
+            found = normal(by.const, sign * (-k * gap.const - number.const))
             known = self.congruent.get(inner)
             self.congruent[inner] = found if known is None else meet(known, found)
             self._reset()
@@ -280,8 +280,9 @@ class Analyzer:
         return upper("rewrite")(self, as_expr(e))
 
     def canonical_simplify(self, e):
-        """`e` simplified; integer sums are linear combinations of terms no rule divides further, each term once."""
-        return self.simplify(e)
+        """`e` by the rules of rewrite_simplify, its integer arithmetic as sums of parts of numbers, each part once, those
+        of greater factors first."""
+        return upper("canonical")(self, as_expr(e))
 
     def simplify_fields(self, e):
         """`e`, not opened by arithmetic, with its fields simplified; a Call may become another expression."""
@@ -300,13 +301,21 @@ class Analyzer:
             return self.can_prove(condition.a) and self.can_prove(condition.b)
         if isinstance(condition, Or) and (self.can_prove(condition.a) or self.can_prove(condition.b)):
             return True
-        if self.holding and self.canonical.key(condition) in self.holding:
+        if self.stated(condition):
             return True
         if type(condition) in NEGATED and condition.a.dtype in INDEX_TYPES:
             return decide(self, type(condition), self.canonical.linear(condition.a),
                           self.canonical.linear(condition.b)) is True
         done = self.simplify(condition)
         return isinstance(done, IntImm) and done.value != 0
+
+    def stated(self, condition):
+        """True or False where just this condition is known to hold or not to, else None."""
+        if not self.holding:
+            return None
+        if self.canonical.key(condition) in self.holding:
+            return True
+        return False if self.canonical.key(Not(condition)) in self.holding else None
 
     def can_prove_equal(self, a, b):
         """Whether a == b always; a and b are integer expressions or ints."""
@@ -338,7 +347,8 @@ class Analyzer:
             for lane, extent in ranges.items():
                 an.bind(lane, extent)
         form = an.form(e)
-        return public_bound(*linear_bound(an, form), e.dtype, not form.vars.isdisjoint(self.open_ended))
+        open_ended = any(v.is_size or v in self.open_ended for v in form.vars)
+        return public_bound(*linear_bound(an, form), e.dtype, open_ended)
 
     def interval(self, e):
         """(min_value, max_value) that e never leaves; None on a side without a bound."""
@@ -422,7 +432,12 @@ class Analyzer:
         return frozenset(found)
 
     def is_nonzero(self, form):
-        return bool(self.nonzero) and form.key in self.nonzero
+        """Whether form != 0 is known, of itself or of what the facts say is equal to it."""
+        if form.key in self.nonzero:
+            return True
+        return bool(self.facts) and any(
+            self.nonnegative(gap) and self.nonnegative(gap, -1) for gap in
+            (combine(form, other, -1) for other in self.nonzero.values() if not other.vars.isdisjoint(form.vars)))
 
     def vars_of(self, e):
         return frozenset(free_vars(e))

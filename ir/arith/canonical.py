@@ -11,6 +11,7 @@ from ..dtype import DataType
 from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, PrimExpr, Select,
                     Sub, Var, free_vars)
 from ..node import Node, collect
+from ..upper import upper
 from . import floor_rules, trunc_rules
 from .const_int_bound import linear_bound
 from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, DoesNotFit, Linear, accumulate, combine,
@@ -19,7 +20,6 @@ from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, Doe
 INT32, INT64 = DataType("int32"), DataType("int64")
 INDEX_TYPES = (INT32, INT64)
 MOST_PRODUCT_TERMS = 64  # a product of sums with more terms than this stays a product
-IMPURE_CALLS = ("tir.call_extern", "tir.tvm_call_packed", "tir.call_packed")
 
 
 class Canonical:
@@ -222,7 +222,9 @@ class Canonical:
                 return constant(e.value.value)
             narrow = source.is_bool or (source.is_int and source.lanes == 1
                                         and source.bits < (64 if e.dtype is INT64 else 32))
-            return self.opaque_atom(self.an.simplify(e.value)) if narrow else self._opaque(e)
+            found = self.opaque_atom(self.an.simplify(e.value)) if narrow else self._opaque(e)
+            low, high = linear_bound(self.an, found)
+            return constant(low) if low == high else found
         form = self.linear(e.value)
         return form if e.dtype is INT64 or self._fits(form, e.dtype) else self._opaque(e)
 
@@ -274,7 +276,7 @@ class Canonical:
             kind = type(value)
             if kind is FloatImm:
                 return kind, value.dtype, value.value.hex()
-            if kind is Call and value.op in IMPURE_CALLS:
+            if kind is Call and upper("acts")(value):
                 return value
             if kind in _ARITHMETIC and value.dtype in INDEX_TYPES:
                 return self.linear(value).key
@@ -289,8 +291,7 @@ _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 def reads_state(e):
     """Whether the value of `e` may change between two places: it loads from a buffer or calls what is not pure."""
-    return any(type(n).__name__ == "BufferLoad" or type(n) is Call and n.op in IMPURE_CALLS
-               for n in collect(e, PrimExpr))
+    return any(type(n).__name__ == "BufferLoad" or type(n) is Call and upper("acts")(n) for n in collect(e, PrimExpr))
 
 
 def _mul_factors(e):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections import namedtuple
-from math import prod
+from math import ceil, log2, prod
 
-from ..expr import Call, Cast, Div, FloorDiv, FloorMod, Let, Mod, substitute
+from ..expr import Call, Cast, Div, FloatImm, FloorDiv, FloorMod, Let, Mod, substitute
 from .linear import DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, factors
 
 INF = float("inf")
@@ -213,6 +213,13 @@ def _shifted_right(x, n):
     return min(ends), max(ends)
 
 
+def _shifted_left(x, n):
+    """x << n of an x that is not negative."""
+    if x[0] < 0 or n[0] < 0:
+        return EVERYTHING
+    return x[0] << min(n[0], 64), INF if INF in (x[1], n[1]) else x[1] << min(n[1], 64)
+
+
 def _bits_of_both(x, y):
     """x & y: a number that is not negative has no bits that the other lacks."""
     tops = [high for low, high in (x, y) if low >= 0]
@@ -221,7 +228,7 @@ def _bits_of_both(x, y):
 
 _PAIRS = {FloorDiv: lambda x, d: _quotients(x, d, floor_quotient), FloorMod: _remainders,
           Div: lambda x, d: _quotients(x, d, _truncated), Mod: _truncated_remainders,
-          "tir.shift_right": _shifted_right, "tir.bitwise_and": _bits_of_both}
+          "tir.shift_right": _shifted_right, "tir.shift_left": _shifted_left, "tir.bitwise_and": _bits_of_both}
 EXACT_FLOAT = {"float16": 1 << 11, "bfloat16": 1 << 8, "float32": 1 << 24, "float64": 1 << 53}
 
 
@@ -248,13 +255,27 @@ def _inner(an, e):
 
 
 def _of_cast(an, e):
-    """The bounds of an integer that came through a cast: also through a float that holds it exactly."""
+    """The bounds of an integer that came through a cast: also through a float that holds it exactly, or as the ceiling
+    of its logarithm."""
     inner = e.value
+    if type(inner) is Call and inner.op == "tir.ceil":
+        return _of_ceil_log2(an, inner.args[0])
     if inner.dtype.is_float and type(inner) is Cast and inner.value.dtype.is_int:
         low, high = _inner(an, inner.value)
         most = EXACT_FLOAT.get(inner.dtype, 0)
         return (low, high) if -most <= low and high <= most else None
     return _inner(an, inner) if inner.dtype.is_int else None
+
+
+def _of_ceil_log2(an, e):
+    """The bounds of ceil(log2(x)) of a float64 that is an integer: with that many bits the logarithm is near enough."""
+    number = e.args[0] if type(e) is Call and e.op == "tir.log2" and e.dtype == "float64" else None
+    if type(number) is FloatImm and 0 < number.value < INF:
+        return (ceil(log2(number.value)),) * 2
+    if type(number) is not Cast or not number.value.dtype.is_int:
+        return None
+    low, high = _inner(an, number.value)
+    return ((low - 1).bit_length(), (high - 1).bit_length()) if 1 <= low <= high <= 1 << 31 else None
 
 
 RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_min, MAX: _of_max,

@@ -267,7 +267,7 @@ def join_reduced_parts(an, form, atom):
         return None
     for other, scale in form.terms.items():
         if other.kind == DIV and other.parts[1].key == den.key and scale == k * den.const:
-            gap = combine(other.parts[0], num, -1)
+            gap = an.canonical.add(other.parts[0], num, -1)
             if all(n % den.const == 0 for n in (*gap.terms.values(), gap.const)):
                 return _exchange(form, ((atom, k), (other, scale)), (other.parts[0], k))
     return None
@@ -338,11 +338,14 @@ def _holds(terms, part, factor):
 
 
 def _exchange(form, removed, *added):
-    """form without the removed (atom, coefficient) pairs, plus scale * part for each of `added`."""
-    terms, const = dict(form.terms), form.const
-    for atom, _ in removed:
-        del terms[atom]
-    for part, scale in added:
-        accumulate(terms, part.terms, scale)
-        const += scale * part.const
+    """form without the removed (atom, coefficient) pairs, plus scale * part for each of `added` in their place."""
+    gone, terms, const = {atom for atom, _ in removed}, {}, form.const
+    for atom, k in form.terms.items():
+        if atom in gone:
+            for part, scale in added:
+                accumulate(terms, part.terms, scale)
+                const += scale * part.const
+            added = ()
+        else:
+            accumulate(terms, {atom: k}, 1)
     return Linear(terms, const)

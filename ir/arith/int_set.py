@@ -226,7 +226,7 @@ def state_domain(an, v, dom, limits, e):
         return e
     if dom.is_nothing():
         raise ValueError(f"the domain of {v.name} is empty, so no value of the expression exists")
-    free = Var(v.name, v.dtype) if v in an.given or v in an.var_bounds else v
+    free = v.renewed() if v in an.given or v in an.var_bounds else v
     ends = [an.canonical.linear(end) if known else None for end, known in (
         (dom.min_value, dom.has_lower_bound()), (dom.max_value, dom.has_upper_bound()))]
     low = linear_bound(an, ends[0])[0] if ends[0] else -INF

@@ -101,6 +101,8 @@ def _of_opaque(an, atom):
         return normal(gcd(coeff, b.value), base)
     if e.op == "tir.shift_right" and 0 <= b.value < 63 and coeff % (1 << b.value) == 0:
         return normal(coeff >> b.value, base >> b.value)
+    if e.op == "tir.shift_left" and 0 <= b.value < 63:
+        return normal(coeff << b.value, base << b.value)
     if e.op == "tir.bitwise_and" and b.value > 0 and b.value & b.value + 1 == 0:
         return normal(gcd(coeff, b.value + 1), base)
     return ANY

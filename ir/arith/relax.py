@@ -212,4 +212,58 @@ def by_ranges(an, form, depth):
     return least is not None and least.key != form.key and prove_nonnegative(an, least, depth - 1)
 
 
-PROOFS = (by_cases, by_ranges, by_facts)
+def by_factor(an, form, depth):
+    """form = x * y for a factor x of all its terms: both must be >= 0, or both <= 0."""
+    if form.const or len(form.terms) < 2:
+        return False
+    first, *others = form.terms
+    for x in factors(first):
+        if all(x in factors(term) for term in others):
+            low, high = atom_bound(an, x)
+            if low >= 0 or high <= 0:
+                rest = ZERO
+                for term, k in form.terms.items():
+                    rest = combine(rest, _without(an, term, x, k if low >= 0 else -k))
+                return prove_nonnegative(an, rest, depth - 1)
+    return False
+
+
+def _without(an, term, factor, k):
+    """k * term / factor"""
+    left = list(factors(term))
+    left.remove(factor)
+    return Linear({an.canonical.product(tuple(left)): k}, 0) if left else constant(k)
+
+
+def by_divisions(an, form, depth):
+    """x - d < x // d * d <= x and x % d < d, for a positive d that is no constant."""
+    for atom, k in form.terms.items():
+        if atom.kind == MOD and k < 0:
+            den, least = atom.parts[1], scaled(shifted(atom.parts[1], -1), k)
+        elif atom.kind == PRODUCT:
+            found = _multiple(an, atom, k)
+            if found is None:
+                continue
+            num, den, times = found
+            least = scaled(num if times < 0 else shifted(combine(num, den, -1), 1), times)
+        else:
+            continue
+        if den.terms and linear_bound(an, den)[0] > 0:
+            rest = Linear({a: c for a, c in form.terms.items() if a is not atom}, form.const)
+            if prove_nonnegative(an, an.canonical.add(rest, least), depth - 1):
+                return True
+    return False
+
+
+def _multiple(an, atom, k):
+    """(num, den, c) with k * atom = c * (num // den) * den, or None."""
+    for whole in atom.parts:
+        if whole.kind == DIV and len(whole.parts[1].terms) == 1 and not whole.parts[1].const:
+            num, den = whole.parts
+            (by, n), = den.terms.items()
+            if k % n == 0 and _without(an, atom, whole, 1).key == Linear({by: 1}, 0).key:
+                return num, den, k // n
+    return None
+
+
+PROOFS = (by_cases, by_ranges, by_facts, by_factor, by_divisions)

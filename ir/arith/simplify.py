@@ -178,6 +178,9 @@ class Simplifier(Mutator):
         out = parts[0]
         for part in parts[1:]:
             out = build(out, part)
+        known = self.an.stated(out)
+        if known is not None and e.dtype is BOOL:
+            return truth(known)
         return e if same(e, out) else out
 
     def negation(self, e):

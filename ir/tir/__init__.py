@@ -3,7 +3,7 @@ from ..expr import (  # noqa: F401
     EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Let,
     Max, Min, Mod, Mul, Not, Or, PrimExpr, Ramp, Range, Select, StringImm, Sub, Var, as_expr, cast, const,
     free_vars, logical_and, logical_or, substitute)
-from . import ir_builder  # noqa: F401
+from . import effects, ir_builder  # noqa: F401
 from .buffer import Buffer, decl_buffer  # noqa: F401
 from .function import PrimFunc, prim_func  # noqa: F401
 from .index_map import IndexMap  # noqa: F401

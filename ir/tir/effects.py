@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..expr import Call
 from ..module import GlobalVar
 from ..node import collect
+from ..upper import provides
 from .device_ops import DEVICE_OPS, SHUFFLES
 from .stmt import Block, BufferStore, DeclBuffer
 
@@ -14,10 +15,15 @@ EFFECTS = frozenset([RETURN, "tir.call_extern", "tir.call_packed", "tir.tvm_call
 ATOMICS = "tir.atomic_"  # what the others begin with
 
 
+@provides("acts")
+def acts(call):
+    """Whether a Call itself does more than give a value."""
+    return call.op in EFFECTS or isinstance(call.op, GlobalVar) or call.op.startswith(ATOMICS)
+
+
 def effects_of(e):
     """The calls below a node that do more than give a value."""
-    return [call for call in collect(e, Call)
-            if call.op in EFFECTS or isinstance(call.op, GlobalVar) or call.op.startswith(ATOMICS)]
+    return [call for call in collect(e, Call) if acts(call)]
 
 
 def has_effect(e):

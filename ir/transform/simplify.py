@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from ..arith import Analyzer
 from ..arith.canonical import INDEX_TYPES, reads_state
 from ..arith.simplify import BOOL
-from ..expr import (EQ, GE, GT, LE, LT, NE, Call, FloatImm, IntImm, IterVar, Not, Or, PrimExpr, Range, Var, cast,
+from ..expr import (EQ, GE, GT, LE, LT, NE, Call, FloatImm, IntImm, IterVar, Mul, Not, Or, PrimExpr, Range, Var, cast,
                     const, free_vars, is_const_int, substitute)
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import Buffer
@@ -28,7 +28,7 @@ def simplify(func, convert_boolean_to_and_of_ors=False, apply_constraints_to_boo
     vector; what runs only in the first iteration of a loop stands before it. What the settings do to conditions of
     several parts, Booleans says. Those about knowns use what KnownValues finds of buffers: to decide conditions of
     branches, or in all expressions. keep_no_ops: what does nothing stays where it did nothing before, as scripts expect of
-    TVM's pass, and immediates are cast."""
+    TVM's pass, immediates are cast, and expressions are written as canonical_simplify does."""
     knowns = propagate_knowns_to_prove_conditional, propagate_knowns_to_simplify_expressions
     known = KnownValues(func) if any(knowns) else None
     settings = convert_boolean_to_and_of_ors, apply_constraints_to_boolean_branches
@@ -180,11 +180,21 @@ class _Simplify(Mutator):
         if type(value) is Var and value.dtype == BOOL:
             return const(True) if self.analyzer.can_prove(value) else value
         new = self.analyzer.simplify(value if self.booleans is None else self.booleans.visit(value))
-        new = new if self.casts is None else self.casts.visit(new)
+        new = new if self.casts is None else self._written(value, self.casts.visit(new))
         if type(value) in _NARROWER and not isinstance(new, IntImm):
             narrowed = self._narrowed(value)
             return new if narrowed is None else narrowed
         return new
+
+    def _written(self, old, new):
+        """A simplified expression as canonical_simplify writes it, or the old one where that is shorter: then products
+        of sums were opened."""
+        new = self.analyzer.canonical_simplify(new)
+        products = [n for n in collect(old, Mul) if IntImm not in (type(n.a), type(n.b))]
+        if isinstance(new, IntImm) or old.dtype.is_bool or not products:
+            return new
+        other = self.analyzer.canonical_simplify(self.analyzer.rewrite_simplify(old))
+        return other if len(collect(other, PrimExpr)) < len(collect(new, PrimExpr)) else new
 
     def _always(self, e):
         """Whether a condition holds: of a disjunction, one side where the other one does not."""

@@ -1,5 +1,6 @@
 """A brute-force evaluator of integer expressions, and generators of random ones, for the tests of ir/arith."""
 import itertools
+import math
 
 from hypothesis import strategies as st
 
@@ -42,7 +43,15 @@ def _shifted(a, n):
     return a >> n
 
 
-_BITS = {"tir.bitwise_and": lambda a, b: a & b, "tir.shift_right": _shifted}
+def _log2(a):
+    if a <= 0:
+        raise Undefined
+    return math.log2(a)
+
+
+_BITS = {"tir.bitwise_and": lambda a, b: a & b, "tir.shift_right": _shifted,
+         "tir.shift_left": lambda a, n: _shifted(a << max(2 * n, 0), n)}
+_OF_ONE = {"tir.fabs": abs, "tir.ceil": math.ceil, "tir.log2": _log2}
 
 
 def evaluate(e, env):
@@ -73,8 +82,8 @@ def evaluate(e, env):
         return evaluate(e.args[0], env)
     if kind is Call and e.op == "tir.vscale":
         return 2
-    if kind is Call and e.op == "tir.fabs":
-        return abs(evaluate(e.args[0], env))
+    if kind is Call and e.op in _OF_ONE:
+        return _OF_ONE[e.op](evaluate(e.args[0], env))
     if kind is Call and e.op == "tir.if_then_else":
         return evaluate(e.args[1 if evaluate(e.args[0], env) else 2], env)
     if kind is Call and e.op in _BITS:

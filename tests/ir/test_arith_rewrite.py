@@ -21,7 +21,7 @@ def truncated(x, y):
 MEANING = {"tdiv": truncated, "tmod": lambda x, y: x - y * truncated(x, y), "floordiv": lambda x, y: x // y,
            "floormod": lambda x, y: x % y, "not_": lambda b: not b, "select": lambda b, x, y: x if b else y,
            "nonneg": lambda x: x >= 0, "pos": lambda x: x > 0, "le": lambda x, y: x <= y, "lt": lambda x, y: x < y,
-           "equal": lambda x, y: x == y, "constant": lambda x: False, "abs": abs, "min": min, "max": max}
+           "equal": lambda x, y: x == y, "constant": lambda x: False, "outside": lambda x, n: abs(n) > 12, "abs": abs, "min": min, "max": max}
 
 
 def values(names, rng):
@@ -109,6 +109,14 @@ def test_what_wraps_around_or_rounds_is_only_folded():
     assert canonical_text(u - u) == "T.uint8(0)" and canonical_text((u + 200) + 100) == str((u + 200) + 100)
     assert canonical_text(f - f) == "f - f" and canonical_text(const(0.5, "float16") + const(0.25, "float16")) == (
         "T.float16(0.75)")
+    for kept in (f - 0.0, f * 1.0, 1.0 * f, Div(f, const(1.0, "float32"))):
+        assert Analyzer().rewrite_simplify(kept) is f
+    cast = Cast("float32", X)
+    assert Analyzer().rewrite_simplify(cast + 0.0) is cast and Analyzer().rewrite_simplify(Broadcast(cast, 4) * (
+        Broadcast(const(1.0, "float32"), 4))).value is cast
+    for other in (f + 0.0, f - -0.0, f * 0.0):  # of -0.0, and of NaN
+        assert canonical_text(other) == str(other)
+    assert canonical_text(Call("float32", "tir.ceil", (const(2.25, "float32"),))) == "T.float32(3.0)"
     acts = Call("int32", "tir.call_extern", (StringImm("next"),))
     assert canonical_text(acts - acts) == str(acts - acts)
 

@@ -184,7 +184,7 @@ class Watch:
 
     def ask(self, instance, e, relaxed=()):
         """Simplify `e` and compare all its analyses with brute force."""
-        self.instance, self.base = instance, (set(), set())
+        self.instance, self.base = instance, ({}, set())
         an, points = instance.an, instance.points
         with an.constraint_scope(*instance.known):
             self.base = an.nonzero, an.holding
@@ -237,7 +237,7 @@ def either(rng, a, b):
 
 
 def bits(rng):
-    op = rng.choice(["tir.shift_right", "tir.bitwise_and"])
+    op = rng.choice(["tir.shift_right", "tir.bitwise_and", "tir.shift_left"])
     return lambda a, b: Call("int32", op, (a, b))
 
 
@@ -283,9 +283,13 @@ PATTERNS = {
     "bits": lambda r: bits(r)(some(r, K * 4 + 2, Mod(K, imm(5)), Z * 8 + 4, X),
                               some(r, imm(1), imm(2), imm(3), imm(4))),
     "bits of sums": lambda r: bits(r)(X * 3 - 1, some(r, Y, K, Z)),
+    "bits by any": lambda r: Call("int32", some(r, "tir.shift_right", "tir.shift_left"), (some(r, X, K), K)),
     "let in place": lambda r: Let(V, some(r, K * 10 + 4, X * 4), V * 2 + some(r, 0, 1)),
     "divided across 0": lambda r: some(r, FloorDiv, FloorMod, Div, Mod)(some(r, X * 3 - 4, K, Y), some(
         r, Z - 1, N - 2, M, K, X * 0 + M - 1)),
+    "ceiling of a logarithm": lambda r: (lambda n: Cast("int32", Call("float64", "tir.ceil", (Call(
+        "float64", "tir.log2", (n,)),))))(some(r, FloatImm("float64", some(r, 14.0, 0.5)), Cast("float64", some(
+            r, X + some(r, 8, 1025), K)), F)),
     "cast through float": lambda r: Cast("int32", Cast("float32", some(r, total(r, 1, 2), K))),
     "truncated symbolic": lambda r: some(r, Div, Mod)(some(r, X, -X, Y), some(r, N, N * -1, M)),
     "shared factor": lambda r: floor(r)(X * N * some(r, 1, 2), some(r, Y * N, N * 4, N * -6)),
@@ -377,8 +381,12 @@ UNDER = {  # condition, question
         some(r, 0, 4)))), FloorMod(K, imm(3))),
     "by inequality": lambda r: (NE(X, Y), some(r, EQ, NE)(Y, X)),
     "by itself": lambda r: ((lambda c: (c, c))(Or(X < Y, Z < N))),
+    "by no conjunction": lambda r: (lambda c: (Not(c), some(r, c, Not(c))))(And(X < Y, Z < N)),
     "by itself in floats": lambda r: (lambda c: (c, c))(some(
         r, LT(F, FloatImm("float32", 0.5)), LT(Call("float32", "tir.fabs", (F,)), FloatImm("float32", 1.5)))),
+    "by inequality of an equal": lambda r: (And(EQ(X, K), NE(K, N)), some(r, EQ, NE)(X, N)),
+    "by congruence of a negative": lambda r: (EQ(FloorMod(imm(some(r, 0, 3)) - K, imm(some(r, 4, -4))), imm(0)),
+                                              FloorMod(K, imm(some(r, 2, 4)))),
     "by no equality": lambda r: (NE(X, Y + N), some(r, EQ, NE)(X, Y + N)),
     "by equality": lambda r: (EQ(X, Y + K), some(r, EQ, NE, LE)(K, X - Y + some(r, 0, 0, 1))),
     "by steps": lambda r: (And(EQ(FloorMod(K, imm(4)), imm(1)), K >= some(r, -2, -3)), K >= 1),

@@ -1,5 +1,6 @@
-"""rewrite_simplify: rules that leave an expression its shape, as TVM's users know them. What is known of variables, and
-the proofs that conditions of rules ask for, are the Analyzer's."""
+"""rewrite_simplify and canonical_simplify: rules as TVM's users know them; the first leave an expression its shape, the
+second write sums in one way. What is known of variables, and the proofs that conditions ask for, are the Analyzer's."""
+from .canonical import Canonicalizer
 from .rewriter import Rewriter
 
-__all__ = ["Rewriter"]
+__all__ = ["Canonicalizer", "Rewriter"]

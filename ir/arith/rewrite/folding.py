@@ -1,6 +1,7 @@
 """What is computed here and now: operations on immediates."""
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -30,7 +31,32 @@ def folded(e):
         return None
     if isinstance(e.a, IntImm) and isinstance(e.b, IntImm):
         return _changed(e, binary(kind, e.a, e.b))
-    return _floats(e) if isinstance(e.a, FloatImm) and isinstance(e.b, FloatImm) else None
+    if isinstance(e.a, FloatImm) and isinstance(e.b, FloatImm):
+        return _floats(e)
+    return _neutral(e) if e.dtype.is_float else None
+
+
+def _neutral(e):
+    """x - 0, x * 1, 1 * x and x / 1 as the float x, which they are of all x; x + 0 where x is no -0: a cast integer."""
+    a, b, kind = e.a, e.b, type(e)
+    if kind is Sub and _is_positive_zero(b) or kind in (Mul, Div) and _is_float(b, 1):
+        return a
+    if kind is Mul and _is_float(a, 1):
+        return b
+    for x, other in ((a, b), (b, a)) if kind is Add else ():
+        if type(x) is Cast and not x.value.dtype.is_float and _is_float(other, 0):
+            return x
+    return None
+
+
+def _is_float(e, value):
+    """Whether a float, or all lanes of a vector of them, is a number."""
+    e = e.value if isinstance(e, Broadcast) else e
+    return isinstance(e, FloatImm) and e.value == value
+
+
+def _is_positive_zero(e):
+    return _is_float(e, 0) and math.copysign(1, (e.value if isinstance(e, Broadcast) else e).value) > 0
 
 
 def _changed(e, new):
@@ -70,6 +96,8 @@ def _cast(e):
 
 
 def _call(e):
+    if e.op == "tir.ceil" and isinstance(e.args[0], FloatImm) and math.isfinite(e.args[0].value):
+        return FloatImm(e.dtype, float(math.ceil(e.args[0].value)))
     if not all(isinstance(a, IntImm) for a in e.args) or not e.dtype.is_int:
         return None
     numbers = [a.value for a in e.args]

@@ -27,7 +27,7 @@ COMMUTATIVE = (Add, Mul, Min, Max, EQ, NE, And, Or)
 BUILD = {And: logical_and, Or: logical_or, Not: Not, Select: Select}
 _EITHER = re.compile(r"\b(div|mod)(?=\()")
 PYTHON = {"min": min, "max": max, "abs": abs, "__builtins__": {}}  # what a part of constants may call
-PROOFS = ("nonneg", "pos", "le", "lt", "equal", "constant")  # of expressions, by the rewriter
+PROOFS = ("nonneg", "pos", "le", "lt", "equal", "constant", "outside")  # of expressions, by the rewriter
 
 
 class Rule:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, CompareExpr, Div, FloatImm, FloorDiv, FloorMod,
-                     IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
+from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, FloorDiv,
+                     FloorMod, IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
 from ...node import Mutator, Node, collect
-from ...upper import provides
-from ..canonical import IMPURE_CALLS, INDEX_TYPES
+from ...upper import provides, upper
+from ..canonical import INDEX_TYPES
 from ..linear import render
 from ..simplify import decide, same, truth
 from . import choices, conditions, divisions, folding, sums, vectors
+from .effects import acts, may_fail
 from .pattern import compiled
 from .products import decides_product
 
@@ -36,7 +37,8 @@ class Rewriter(Mutator):
         self.an, self.done, self.depth = an, {}, 0
         self.proofs = {"nonneg": lambda e: self.proves(LE, 0, e), "pos": lambda e: self.proves(LT, 0, e),
                        "le": lambda a, b: self.proves(LE, a, b), "lt": lambda a, b: self.proves(LT, a, b),
-                       "equal": lambda a, b: self.proves(EQ, a, b), "constant": lambda e: isinstance(e, IntImm)}
+                       "equal": lambda a, b: self.proves(EQ, a, b), "constant": lambda e: isinstance(e, IntImm),
+                       "outside": lambda e, value: not e.dtype.holds(value)}
 
     def proves(self, kind, a, b):
         """Whether `a kind b` always holds, of index expressions."""
@@ -57,13 +59,11 @@ class Rewriter(Mutator):
         if type(e) is Var:
             form = self.an.replaced.get(e)
             return e if form is None else render(form, e.dtype)
-        if not isinstance(e, PrimExpr) or type(e) is Call and e.op in IMPURE_CALLS:
+        if not isinstance(e, PrimExpr) or type(e) is Call and upper("acts")(e):
             return self.generic_visit(e)
-        if type(e) in DIVISIONS and _is_zero(e.b):
-            raise ValueError(f"a division by zero: {e}")
-        below = BELOW.get(e.op if type(e) is Call else type(e), Mutator.generic_visit)
+        below = BELOW.get(e.op if type(e) is Call else type(e).__name__, Mutator.generic_visit)
         out = below(self, e)
-        if self.depth >= DEEPEST or _acts(out):
+        if self.depth >= DEEPEST or acts(out):
             return out
         new = self.step(out)
         if new is None or same(new, out):
@@ -84,8 +84,11 @@ class Rewriter(Mutator):
         found = folding.folded(e)
         if found is None and e.dtype.lanes != 1:
             return vectors.rewritten(self, e)
-        if found is None and isinstance(e, CompareExpr) and kind not in (And, Or, Not):
+        if found is None and isinstance(e, CompareExpr):
             found = self.decided(e)
+        if found is None and kind is Cast and e.dtype in INDEX_TYPES:
+            low, high = self.an.interval(e)
+            found = const(low, e.dtype) if low is not None and low == high else None
         if found is not None:
             return found
         operand = getattr(e, "a", e)
@@ -99,9 +102,10 @@ class Rewriter(Mutator):
 
     def decided(self, e):
         """The truth of a comparison that can be proved, or None."""
-        if self.an.holding and self.an.canonical.key(e) in self.an.holding:
-            return truth(True)
-        if e.a.dtype not in INDEX_TYPES:
+        known = self.an.stated(e)
+        if known is not None:
+            return truth(known)
+        if type(e) in (And, Or, Not) or e.a.dtype not in INDEX_TYPES:
             return None
         known = decide(self.an, type(e), self.an.canonical.linear(e.a), self.an.canonical.linear(e.b))
         if known is None:
@@ -140,11 +144,20 @@ class Rewriter(Mutator):
         return e.replace(args=(condition, yes, no))
 
     def select(self, e):
+        """Both values are computed: one that may fail there is rewritten without the condition."""
         condition = self.visit(e.condition)
         if isinstance(condition, IntImm):
             return self.visit(e.true_value if condition.value else e.false_value)
-        out = e.replace(condition=condition, true_value=self.visit(e.true_value), false_value=self.visit(e.false_value))
-        return out.true_value if same(out.true_value, out.false_value) else out
+        yes, no = (self.visit(value) if may_fail(value) else self.under(holds, value) for holds, value in
+                   ((condition, e.true_value), (Not(condition), e.false_value)))
+        return yes if same(yes, no) else e.replace(condition=condition, true_value=yes, false_value=no)
+
+    def reduce(self, e):
+        """The axes are in their ranges."""
+        for axis in e.axis:
+            if axis.dom is not None and not self.an.const_int_bound_is_bound(axis.var):
+                self.an.bind(axis.var, axis.dom)
+        return self.generic_visit(e)
 
     def let(self, e):
         value = self.visit(e.value)
@@ -156,15 +169,19 @@ class Rewriter(Mutator):
 
 @provides("rewrite")
 def _rewritten_by(an, e):
+    refuse_zero_divisors(e)
     return Rewriter(an).visit(e)
 
 
-BELOW = {"tir.if_then_else": Rewriter.if_then_else, Select: Rewriter.select, Let: Rewriter.let}
+BELOW = {"tir.if_then_else": Rewriter.if_then_else, "Select": Rewriter.select, "Let": Rewriter.let,
+         "Reduce": Rewriter.reduce}
 
 
-def _acts(e):
-    """Whether an operand of `e` acts on the world: then each is computed as often as it is written."""
-    return any(type(n) is Call and n.op in IMPURE_CALLS for n in collect(e, Call))
+def refuse_zero_divisors(e):
+    """ValueError for an expression with a division by what is written as 0."""
+    for division in collect(e, DIVISIONS):
+        if _is_zero(division.b):
+            raise ValueError(f"a division by zero: {division}")
 
 
 def _is_zero(e):

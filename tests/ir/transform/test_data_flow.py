@@ -52,7 +52,7 @@ CONDITIONS = {
                                "        B[0] = 1",
                                "if n < 3:\n    A[0] = 1\nelse:\n    A[0] = 2\nif n < 3:\n    B[0] = 1"),
     "an assumption": ("T.evaluate(T.assume(n < 3 or A[n] == 5))\nif n > 2:\n    if A[n] > 4:\n        B[0] = 1",
-                      "T.evaluate(T.assume(n < 3 or A[n] == 5))\nif n > 2:\n    B[0] = 1"),
+                      "T.evaluate(T.assume(n < 3 or A[n] == 5))\nif 2 < n:\n    B[0] = 1"),
     "before an iteration stores": (
         "for i in range(16):\n    A[i] = 0\nfor i in range(16):\n    if A[i] == 0:\n        A[i] = B[i]",
         "for i in range(16):\n    A[i] = 0\nfor i in range(16):\n    A[i] = B[i]"),
@@ -70,7 +70,7 @@ CONDITIONS = {
     "another buffer over the memory": 'C = T.Buffer((16,), "int32", data=A.data)\nA[0] = 1\nC[0] = B[1]\n'
                                       'if A[0] == 1:\n    B[0] = 1',
     "threads": "A[0] = 1\nfor i in T.parallel(16):\n    A[i] = 2\n    if A[0] == 2:\n        B[i] = 1",
-    "arithmetic that may wrap": "if A[0] == n:\n    A[0] = A[0] + 1\n    if A[0] > n:\n        B[0] = 1",
+    "arithmetic that may wrap": "if A[0] == n:\n    A[0] = A[0] + 1\n    if n < A[0]:\n        B[0] = 1",
     "floats that are equal": "if F[0] == T.float32(0):\n    F[1] = F[0]\n    if F[1] == T.float32(0):\n"
                              "        B[0] = 1",
     "a NaN": "F[0] = F[1]\nif F[0] == F[1]:\n    B[0] = 1",

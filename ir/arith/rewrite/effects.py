@@ -1,0 +1,25 @@
+"""What rewriting has to leave in its place: expressions that act on the world, and those that may fail."""
+from __future__ import annotations
+
+from ...expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
+from ...node import collect
+from ...upper import upper
+
+DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+HARMLESS_CALLS = ("tir.if_then_else", "tir.likely", "tir.vscale")
+
+
+def acts(e):
+    """Whether an operand of `e` acts on the world: then each is computed as often as it is written."""
+    return any(map(upper("acts"), collect(e, Call)))
+
+
+def may_fail(e):
+    """Whether computing `e` may fail for some values of its variables: it divides, loads, or calls a function."""
+    return any(_fails(n) for n in collect(e, PrimExpr))
+
+
+def _fails(n):
+    if type(n) in DIVISIONS:
+        return not (isinstance(n.b, IntImm) and n.b.value)
+    return type(n).__name__ in ("BufferLoad", "ProducerLoad") or type(n) is Call and n.op not in HARMLESS_CALLS
