@@ -1,7 +1,10 @@
 """Independence: may the iterations of loops run in another order, or at once?"""
 from __future__ import annotations
 
+from math import gcd
+
 from ..arith import ConstIntBound
+from ..arith.linear import DIV, MOD, PRODUCT
 from ..expr import Var, as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
@@ -29,6 +32,8 @@ def require_independent(ctx, loop, argument="'loop'"):
                 ctx.refuse(argument, f"loop {name} runs the {iv.iter_type} iterator {iv.var.name} of block "
                            f"{name_of(realize)}", "its turns work on the same element; choose a spatial loop",
                            [loop, realize])
+        if realize.block.init is not None:
+            require_quasi_affine(ctx, _loops_from(ctx.index, realize, loop), realize, argument)
     scope = ctx.scope(below[0], argument)
     for buffer in buffers_of([r for b in below for r in b.block.writes]):
         if _lives_in_a_turn(ctx, scope, below, buffer):
@@ -39,9 +44,10 @@ def require_independent(ctx, loop, argument="'loop'"):
                        "a turn must not touch what another one writes", [loop, *touching])
 
 
-def require_reorderable(ctx, chain, argument="'loops'"):
+def require_reorderable(ctx, chain, named, argument="'loops'"):
     """Refuse unless the loops of a chain may be exchanged: loops, outermost first, each the only statement in the one
-    before. Every block below must be data-parallel or a commutative reduction over their iterations."""
+    before. Every block below must be data-parallel or a commutative reduction over their iterations. named: the chain
+    that was asked for, whose first and last loops may stay: all of its loops bind a lone block plainly."""
     below = _only_blocks(ctx, chain[0], argument)
     variables = {loop.loop_var for loop in chain}
     for realize in below:
@@ -53,6 +59,7 @@ def require_reorderable(ctx, chain, argument="'loops'"):
                 ctx.refuse(argument, f"the reduction of block {name_of(realize)} runs around several blocks",
                            "separate the blocks first", [realize])
     if len(below) == 1:
+        require_quasi_affine(ctx, _loops_from(ctx.index, below[0], named[0]), below[0], argument, whole=True)
         _require_instances_apart(ctx, chain, below[0], argument)
         return
     scope = ctx.scope(below[0], argument)
@@ -63,6 +70,35 @@ def require_reorderable(ctx, chain, argument="'loops'"):
         if not (pure and _covered(ctx, scope, below, buffer)) and not separate(ctx, chain, touching, buffer):
             ctx.refuse(argument, f"a turn may use {buffer.name} as another turn left it",
                        "each turn must write what it reads, or touch a part of its own", [chain[0], *touching])
+
+
+def require_quasi_affine(ctx, loops, realize, argument, whole=False):
+    """Refuse unless the iterators of a block are sums of multiples, quotients and remainders of `loops`; whole: that
+    leave none of their values out. Conditions may tie loops together."""
+    variables, linear = {s.loop_var for s in loops if not is_unit(s)}, ctx.analyzer_at(realize).canonical.linear
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        counted = {atom: k for atom, k in linear(as_expr(value)).terms.items() if not atom.vars.isdisjoint(variables)}
+        where = f"the binding of block {name_of(realize)} is not affine: its iterator {iv.var.name} is"
+        if any(_multiplies(atom, variables) for atom in counted):
+            ctx.refuse(argument, f"{where} {value}, a product of loops", "bind iterators to sums, quotients and remainders "
+                       "of loops, or choose loops that do not run it", [realize])
+        step = gcd(*counted.values()) if whole and not any(atom.kind == PRODUCT for atom in counted) else 1
+        if step > 1:
+            ctx.refuse(argument, f"{where} {value}, which meets one value in {step}", "bind it to the loop, and multiply "
+                       "in the block", [realize])
+
+
+def _multiplies(atom, variables):
+    """Whether an Atom multiplies loops by each other, or divides by one."""
+    if atom.vars.isdisjoint(variables):
+        return False
+    if atom.kind == PRODUCT:
+        used = [a for a in atom.parts if not a.vars.isdisjoint(variables)]
+        return len(used) > 1 or _multiplies(used[0], variables)
+    if atom.kind in (DIV, MOD):
+        number, divisor = atom.parts
+        return not divisor.vars.isdisjoint(variables) or any(_multiplies(a, variables) for a in number.terms)
+    return False
 
 
 def require_distinct(ctx, outermost, realize, argument):

@@ -14,14 +14,16 @@ from .signature import stays_inside
 def require_still_legal(ctx, realize, argument):
     """Check what a rewrite may have broken around a block, in the context of the new function.
 
-    Its inputs are complete where it reads them, so are the inputs of those who read it; a reduction adds each
+    Its inputs are complete where it reads them, so are the inputs of those who read it (but for those that read what
+    was there before, in loops in front of its own); a reduction adds each
     term once, after its init; the parallel and vectorized loops around it still qualify.
     """
     scope, index = ctx.scope(realize, argument), ctx.index
     require_inputs_ready(ctx, realize, argument)
     for buffer in buffers_of(realize.block.writes):
         for reader in index.readers(buffer, scope):
-            if reader is not realize:
+            if reader is not realize and not (index.order[reader] < index.order[realize]
+                                              and not common_loops(index, reader, realize)):
                 require_inputs_ready(ctx, reader, argument)
     loops = index.loops_above(realize)
     if realize.block.init is not None:
