@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .blocks import SPATIAL, buffers_of, name_of, uses
-from .context import analyzer_of
+from .context import analyzer_of, know_dimensions
 from .regions import Relaxed, holds, joined, touched_box, written_box
 
 
@@ -45,7 +45,7 @@ def _complete_together(index, writers, reader, buffer):
 def _cover(index, writers, reader, buffer, common):
     """Whether an iteration of the loops that writers share with a reader is proved to write all that this reads in
     it."""
-    analyzer = analyzer_of(common)
+    analyzer = know_dimensions(analyzer_of(common), index.func)
     boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
     needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
     return None not in (*boxes, needed) and any(
