@@ -8,7 +8,8 @@ from ..arith.linear import DIV, MOD, PRODUCT
 from ..expr import Var, as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
+from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure, why_not_reduction
+from .combiner import combiner_of
 from .context import analyzer_of, is_unit, know_dimensions, ranges_of
 from .dependence import turn_writes_input
 from .digits import Digits
@@ -16,17 +17,22 @@ from .index import blocks_below, statements_below
 from .regions import Relaxed, regions_of, touched_box
 
 
-def require_independent(ctx, loop, argument="'loop'"):
+def require_independent(ctx, loop, argument="'loop'", joining=False):
     """Refuse unless the iterations of a loop can run in any order or at once.
 
     A buffer that lives within an iteration must be written before it is read in it; any other must be touched at
-    different places by different turns.
+    different places by different turns. joining: threads may reduce together what no other block under the loop uses.
     """
     if is_unit(loop):
         return
     name = loop.loop_var.name
     below = _only_blocks(ctx, loop, argument)
+    joined = [b for b in below if joining and reduces(b, loop)]
+    for realize in joined:
+        require_joinable(ctx, loop, realize, argument)
     for realize in below:
+        if realize in joined:
+            continue
         for iv, value in zip(realize.block.iter_vars, realize.iter_values):
             if iv.iter_type != "spatial" and uses(value, {loop.loop_var}):
                 ctx.refuse(argument, f"loop {name} runs the {iv.iter_type} iterator {iv.var.name} of block "
@@ -36,12 +42,30 @@ def require_independent(ctx, loop, argument="'loop'"):
             require_quasi_affine(ctx, _loops_from(ctx.index, realize, loop), realize, argument)
     scope = ctx.scope(below[0], argument)
     for buffer in buffers_of([r for b in below for r in b.block.writes]):
-        if _lives_in_a_turn(ctx, scope, below, buffer):
-            continue
         touching = _touching(ctx, scope, below, buffer)
+        if _lives_in_a_turn(ctx, scope, below, buffer) or len(touching) == 1 and touching[0] in joined:
+            continue
         if not separate(ctx, [loop], touching, buffer):
             ctx.refuse(argument, f"the turns of loop {name} are not proved to touch different parts of {buffer.name}",
                        "a turn must not touch what another one writes", [loop, *touching])
+
+
+def reduces(realize, loop):
+    """Whether a loop runs a reduce iterator of a block."""
+    return any(iv.iter_type == "reduce" and uses(value, {loop.loop_var})
+               for iv, value in zip(realize.block.iter_vars, realize.iter_values))
+
+
+def require_joinable(ctx, loop, realize, argument):
+    """Refuse unless threads, one for each iteration of a loop, may reduce a block together."""
+    why = why_not_reduction(ctx.index, ctx.scope(realize, argument), realize) or combiner_of(realize.block)[1]
+    if why:
+        ctx.refuse(argument, f"threads cannot reduce block {name_of(realize)} together: {why}",
+                   "choose a spatial loop, or bind before decompose_reduction", [loop, realize])
+    require_distinct(ctx, loop, realize, argument)
+    # one after the other, all of its loops: threads each begin with a value of their own
+    outermost = next(above for above in ctx.index.loops_above(realize) if reduces(realize, above))
+    require_init_first(ctx, outermost, realize, argument)
 
 
 def require_reorderable(ctx, chain, named, argument="'loops'"):

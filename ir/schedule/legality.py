@@ -124,7 +124,7 @@ def require_kinds(ctx, loops, argument):
     for old in loops:
         loop = ctx.index.loops.get(old.loop_var)
         if loop is not None and loop.kind in ("parallel", "vectorized", "thread_binding"):
-            require_independent(ctx, loop, argument)
+            require_independent(ctx, loop, argument, joining=(loop.thread_binding or "").startswith("threadIdx"))
 
 
 def require_rectangular(ctx, argument, loops, around=()):

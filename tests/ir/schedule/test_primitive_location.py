@@ -135,6 +135,7 @@ mirrored = nests("A[7, 5], C[5, 7]; B[7, 5]", "i 7, j 5: B[6 - i, 4 - j] = A[i, 
                  "i 5, j 7: C[i, j] = B[j, i] + T.float32(1)")
 relaid = nests("A[3, 5, 8], C[6, 5, 4]; B[3, 5, 8]", "i 3, j 5, k 8: B[i, j, k] = A[i, j, k] * T.float32(2)",
                "i 6, j 5, k 4: C[i, j, k] = B[(i * 4 + k) // 8, j, (i * 4 + k) % 8] + T.float32(1)")
+softened = nests("A[5, 8], C[5]; B[5, 8]", "i 5, k 8: B[i, k] = A[i, k] * T.float32(2)", "i 5, k 8: C[i] += B[i, k]")
 corner = nests("A[6, 8], C[1, 3]; B[6, 8]", "i 6, j 8: B[i, j] = A[i, j] * T.float32(2)",
                "i 1, j 3: C[i, j] = B[i, j] + T.float32(1)")
 joined = nests("A[4], X[6], D[7]; B[4], C[10]", "i 4: B[i] = A[i] * T.float32(2)",
@@ -159,6 +160,19 @@ def by_any(a: T.handle, c: T.handle):
 
 
 LEGAL = {
+    "reverse_compute_at of a reduction by the threads that made its terms": (
+        softened, lambda s: (s.bind(loop(s, "B", 1), "threadIdx.x"), s.reverse_compute_at("C", loop(s, "B", 1))), """
+        B = T.alloc_buffer((5, 8), "float32")
+        for i in range(5):
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = A[vi, vk] * T.float32(2)
+                with T.block("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[vi] = T.float32(0)
+                    C[vi] = C[vi] + B[vi, vk]"""),
     "compute_at of what is written from the end": (mirrored, lambda s: s.compute_at("B", loop(s, "C", 0)), """
         B = T.alloc_buffer((7, 5), "float32")
         for i in range(5):
