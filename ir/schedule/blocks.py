@@ -40,17 +40,18 @@ SPATIAL = ("spatial",)
 IN_ORDER = ("spatial", "opaque")  # the spatial iterators of blocks that stay where they are, so that their order stays
 
 
-def why_not_complete(index, scope, realize, spatial=SPATIAL):
+def why_not_complete(index, scope, realize, spatial=SPATIAL, made=()):
     """None for a complete block: data-parallel, the only writer of its buffers, not reading them. Else the reason.
-    spatial: the types of iterators that count as such."""
+    spatial: the types of iterators that count as such. made: buffers of which it reads only what it wrote itself."""
     block = realize.block
     if block.init is not None:
         return "it has an init statement"
     for iv in block.iter_vars:
         if iv.iter_type not in spatial:
             return f"its iterator {iv.var.name} is of type {iv.iter_type}, not spatial"
-    own = [b for b in buffers_of(block.reads) if b in buffers_of(block.writes)] or [
+    own = [b for b in buffers_of(block.reads) if b in buffers_of(block.writes)] + [
         load.buffer for load in _own_loads(block)]
+    own = [b for b in own if b not in made]
     if own:
         return f"it reads {own[0].name}, which it also writes"
     return _why_not_alone(index, scope, realize, spatial)
@@ -75,10 +76,11 @@ def why_not_reduction(index, scope, realize, spatial=SPATIAL):
     return _why_not_alone(index, scope, realize, spatial)
 
 
-def why_not_pure(index, scope, realize, spatial=SPATIAL):
+def why_not_pure(index, scope, realize, spatial=SPATIAL, made=()):
     """None when what a block writes depends on its inputs alone, however often it runs: complete or a reduction."""
-    why_not = why_not_complete if realize.block.init is None else why_not_reduction
-    return why_not(index, scope, realize, spatial)
+    if realize.block.init is None:
+        return why_not_complete(index, scope, realize, spatial, made)
+    return why_not_reduction(index, scope, realize, spatial)
 
 
 def _read_elsewhere(block):
@@ -119,10 +121,10 @@ def _why_not_alone(index, scope, realize, spatial):
     return None
 
 
-def require_pure(ctx, scope, realize, argument, spatial=SPATIAL, in_place=False):
+def require_pure(ctx, scope, realize, argument, spatial=SPATIAL, in_place=False, made=()):
     """Refuse unless the block is complete or a reduction, and no condition but its domain limits it; in_place: one
-    that keeps its loops may have others."""
-    why = why_not_pure(ctx.index, scope, realize, spatial)
+    that keeps its loops may have others. made: as in why_not_complete."""
+    why = why_not_pure(ctx.index, scope, realize, spatial, made)
     if not realize.block.iter_vars and not why:
         inside = next((s for s in ctx.index.loops_above(realize) if uses(realize.block, {s.loop_var})), None)
         why = inside and f"it has no iterators, but uses the variable of loop {inside.loop_var.name}"

@@ -76,6 +76,32 @@ def _parsed(block):
     return Combiner(buffers, indices, tuple(started[b][1] for b in buffers), terms, own, new, results)
 
 
+def why_not_plain(block):
+    """None where a reduction block stores its start values as they are, and its results as they are if it is one, else
+    as variables of lets, one each: the form in which TVM factors reductions. Else the reason. The block is one of
+    combiner_of."""
+    if isinstance(block.init, LetStmt):
+        return f"its init keeps {block.init.var.name} in a variable; store the value itself"
+    lets, stmt = set(), block.body
+    while isinstance(stmt, LetStmt):
+        lets.add(stmt.var)
+        stmt = stmt.body
+    stores = stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
+    if not lets and len(stores) == 1:
+        return None
+    for store in stores:
+        if store.value not in lets:
+            return (f"its value of {store.buffer.name} is no variable of its own; keep each in one before "
+                    "the stores")
+        lets.remove(store.value)
+    if lets:
+        return f"variable {lets.pop().name} is no result of it; put its value in where it is used"
+    shape = stores[0].buffer.shape
+    other = next((s.buffer for s in stores if not structural_equal(s.buffer.shape, shape)), None)
+    return other and (f"{stores[0].buffer.name} and {other.name} are of different shapes; give the results buffers of "
+                      "one shape")
+
+
 def _stores(stmt):
     """[(BufferStore, its value with lets put in)] of stores side by side, none of which uses what one before wrote."""
     lets, written, out = {}, set(), []

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .blocks import SPATIAL, buffers_of, name_of, uses
-from .context import analyzer_of
+from .context import analyzer_of, know_dimensions
 from .regions import Relaxed, holds, joined, touched_box, written_box
 
 
@@ -45,7 +45,7 @@ def _complete_together(index, writers, reader, buffer):
 def _cover(index, writers, reader, buffer, common):
     """Whether an iteration of the loops that writers share with a reader is proved to write all that this reads in
     it."""
-    analyzer = analyzer_of(common)
+    analyzer = know_dimensions(analyzer_of(common), index.func)
     boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
     needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
     return None not in (*boxes, needed) and any(
@@ -90,6 +90,16 @@ def require_inputs_ready(ctx, realize, argument):
             ctx.refuse(argument, why[0], "choose a place where its inputs are complete", [realize, why[1]])
 
 
+def require_stage_pipeline(ctx, scope, argument):
+    """Refuse unless each block of a scope reads, of what the scope allocates, only what others have written."""
+    for reader in ctx.index.children(scope):
+        for buffer in buffers_of(reader.block.reads):
+            if ctx.index.owner(buffer) is scope and not region_cover(ctx.index, scope, reader, buffer):
+                ctx.refuse(argument, f"block {name_of(scope)} is no stage pipeline: block {name_of(reader)} may read "
+                           f"elements of {buffer.name} that no block has written", "write all of them, or read fewer",
+                           [reader, *ctx.index.writers(buffer, scope)])
+
+
 def region_cover(index, scope, reader, buffer):
     """Whether all that an iteration of the loops which a reader shares with the writers of a buffer reads of it is
     proved to be written in that iteration, by all threads that share the memory."""
@@ -107,6 +117,18 @@ def region_cover(index, scope, reader, buffer):
     return needed is not None and any(
         holds(analyzer, box, needed, buffer.shape)
         for box in joined(analyzer, [b for b in boxes if b is not None], buffer.shape))
+
+
+def own_work(index, realize):
+    """The buffers of which a block that holds others reads only what these wrote before, in the same instance."""
+    def is_made(reader, buffer):
+        others = [w for w in index.writers(buffer, realize) if w is not reader]
+        return (others and all(index.order[w] < index.order[reader] for w in others)
+                and region_cover(index, realize, reader, buffer))
+
+    inside = index.children(realize)
+    return [b for b in buffers_of(realize.block.writes)
+            if inside and all(is_made(r, b) for r in index.readers(b, realize))]
 
 
 def is_shared(scope, thread_axis):

@@ -106,9 +106,9 @@ class Digits:
                     coefficient = self._times(coefficient, Linear({a: 1}, 0))
                 atom, degree = inside[0], len(rest)
             digit = self._digit(atom)
-            if digit is None or k <= 0:
+            if digit is None:
                 return None
-            digit = self._of_whole(digit)
+            digit, k = self._of_whole(digit), abs(k)  # what counts down tells as much apart as what counts up
             out.append((degree, k, scaled(coefficient, k), digit))
         out.sort(key=lambda t: t[:2])
         return [t[2:] for t in out]

@@ -1,11 +1,15 @@
 """Independence: may the iterations of loops run in another order, or at once?"""
 from __future__ import annotations
 
+from math import gcd
+
 from ..arith import ConstIntBound
+from ..arith.linear import DIV, MOD, PRODUCT
 from ..expr import Var, as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
+from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure, why_not_reduction
+from .combiner import combiner_of
 from .context import analyzer_of, is_unit, know_dimensions, ranges_of
 from .dependence import turn_writes_input
 from .digits import Digits
@@ -13,35 +17,61 @@ from .index import blocks_below, statements_below
 from .regions import Relaxed, regions_of, touched_box
 
 
-def require_independent(ctx, loop, argument="'loop'"):
+def require_independent(ctx, loop, argument="'loop'", joining=False):
     """Refuse unless the iterations of a loop can run in any order or at once.
 
     A buffer that lives within an iteration must be written before it is read in it; any other must be touched at
-    different places by different turns.
+    different places by different turns. joining: threads may reduce together what no other block under the loop uses.
     """
     if is_unit(loop):
         return
     name = loop.loop_var.name
     below = _only_blocks(ctx, loop, argument)
+    joined = [b for b in below if joining and reduces(b, loop)]
+    for realize in joined:
+        require_joinable(ctx, loop, realize, argument)
     for realize in below:
+        if realize in joined:
+            continue
         for iv, value in zip(realize.block.iter_vars, realize.iter_values):
             if iv.iter_type != "spatial" and uses(value, {loop.loop_var}):
                 ctx.refuse(argument, f"loop {name} runs the {iv.iter_type} iterator {iv.var.name} of block "
                            f"{name_of(realize)}", "its turns work on the same element; choose a spatial loop",
                            [loop, realize])
+        if realize.block.init is not None:
+            require_quasi_affine(ctx, _loops_from(ctx.index, realize, loop), realize, argument)
     scope = ctx.scope(below[0], argument)
     for buffer in buffers_of([r for b in below for r in b.block.writes]):
-        if _lives_in_a_turn(ctx, scope, below, buffer):
-            continue
         touching = _touching(ctx, scope, below, buffer)
+        if _lives_in_a_turn(ctx, scope, below, buffer) or len(touching) == 1 and touching[0] in joined:
+            continue
         if not separate(ctx, [loop], touching, buffer):
             ctx.refuse(argument, f"the turns of loop {name} are not proved to touch different parts of {buffer.name}",
                        "a turn must not touch what another one writes", [loop, *touching])
 
 
-def require_reorderable(ctx, chain, argument="'loops'"):
+def reduces(realize, loop):
+    """Whether a loop runs a reduce iterator of a block."""
+    return any(iv.iter_type == "reduce" and uses(value, {loop.loop_var})
+               for iv, value in zip(realize.block.iter_vars, realize.iter_values))
+
+
+def require_joinable(ctx, loop, realize, argument):
+    """Refuse unless threads, one for each iteration of a loop, may reduce a block together."""
+    why = why_not_reduction(ctx.index, ctx.scope(realize, argument), realize) or combiner_of(realize.block)[1]
+    if why:
+        ctx.refuse(argument, f"threads cannot reduce block {name_of(realize)} together: {why}",
+                   "choose a spatial loop, or bind before decompose_reduction", [loop, realize])
+    require_distinct(ctx, loop, realize, argument)
+    # one after the other, all of its loops: threads each begin with a value of their own
+    outermost = next(above for above in ctx.index.loops_above(realize) if reduces(realize, above))
+    require_init_first(ctx, outermost, realize, argument)
+
+
+def require_reorderable(ctx, chain, named, argument="'loops'"):
     """Refuse unless the loops of a chain may be exchanged: loops, outermost first, each the only statement in the one
-    before. Every block below must be data-parallel or a commutative reduction over their iterations."""
+    before. Every block below must be data-parallel or a commutative reduction over their iterations. named: the chain
+    that was asked for, whose first and last loops may stay: all of its loops bind a lone block plainly."""
     below = _only_blocks(ctx, chain[0], argument)
     variables = {loop.loop_var for loop in chain}
     for realize in below:
@@ -53,6 +83,7 @@ def require_reorderable(ctx, chain, argument="'loops'"):
                 ctx.refuse(argument, f"the reduction of block {name_of(realize)} runs around several blocks",
                            "separate the blocks first", [realize])
     if len(below) == 1:
+        require_quasi_affine(ctx, _loops_from(ctx.index, below[0], named[0]), below[0], argument, whole=True)
         _require_instances_apart(ctx, chain, below[0], argument)
         return
     scope = ctx.scope(below[0], argument)
@@ -63,6 +94,35 @@ def require_reorderable(ctx, chain, argument="'loops'"):
         if not (pure and _covered(ctx, scope, below, buffer)) and not separate(ctx, chain, touching, buffer):
             ctx.refuse(argument, f"a turn may use {buffer.name} as another turn left it",
                        "each turn must write what it reads, or touch a part of its own", [chain[0], *touching])
+
+
+def require_quasi_affine(ctx, loops, realize, argument, whole=False):
+    """Refuse unless the iterators of a block are sums of multiples, quotients and remainders of `loops`; whole: that
+    leave none of their values out. Conditions may tie loops together."""
+    variables, linear = {s.loop_var for s in loops if not is_unit(s)}, ctx.analyzer_at(realize).canonical.linear
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        counted = {atom: k for atom, k in linear(as_expr(value)).terms.items() if not atom.vars.isdisjoint(variables)}
+        where = f"the binding of block {name_of(realize)} is not affine: its iterator {iv.var.name} is"
+        if any(_multiplies(atom, variables) for atom in counted):
+            ctx.refuse(argument, f"{where} {value}, a product of loops", "bind iterators to sums, quotients and remainders "
+                       "of loops, or choose loops that do not run it", [realize])
+        step = gcd(*counted.values()) if whole and not any(atom.kind == PRODUCT for atom in counted) else 1
+        if step > 1:
+            ctx.refuse(argument, f"{where} {value}, which meets one value in {step}", "bind it to the loop, and multiply "
+                       "in the block", [realize])
+
+
+def _multiplies(atom, variables):
+    """Whether an Atom multiplies loops by each other, or divides by one."""
+    if atom.vars.isdisjoint(variables):
+        return False
+    if atom.kind == PRODUCT:
+        used = [a for a in atom.parts if not a.vars.isdisjoint(variables)]
+        return len(used) > 1 or _multiplies(used[0], variables)
+    if atom.kind in (DIV, MOD):
+        number, divisor = atom.parts
+        return not divisor.vars.isdisjoint(variables) or any(_multiplies(a, variables) for a in number.terms)
+    return False
 
 
 def require_distinct(ctx, outermost, realize, argument):

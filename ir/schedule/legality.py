@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..arith import affine_domains
 from ..arith.int_set import covers
 from .blocks import buffers_of, name_of, uses, why_not_pure
-from .context import analyzer_of, ranges_of
+from .context import analyzer_of, know_dimensions, ranges_of
 from .dependence import common_loops, incomplete_input, require_inputs_ready
 from .independence import require_distinct, require_independent, require_init_first, separate
 from .regions import Relaxed, holds, touched_box, whole, written_box
@@ -14,14 +14,16 @@ from .signature import stays_inside
 def require_still_legal(ctx, realize, argument):
     """Check what a rewrite may have broken around a block, in the context of the new function.
 
-    Its inputs are complete where it reads them, so are the inputs of those who read it; a reduction adds each
+    Its inputs are complete where it reads them, so are the inputs of those who read it (but for those that read what
+    was there before, in loops in front of its own); a reduction adds each
     term once, after its init; the parallel and vectorized loops around it still qualify.
     """
     scope, index = ctx.scope(realize, argument), ctx.index
     require_inputs_ready(ctx, realize, argument)
     for buffer in buffers_of(realize.block.writes):
         for reader in index.readers(buffer, scope):
-            if reader is not realize:
+            if reader is not realize and not (index.order[reader] < index.order[realize]
+                                              and not common_loops(index, reader, realize)):
                 require_inputs_ready(ctx, reader, argument)
     loops = index.loops_above(realize)
     if realize.block.init is not None:
@@ -68,7 +70,7 @@ def require_all_provided(ctx, realize, region, writer, argument):
     """Refuse unless all that a block reads of a buffer is written by all instances of a writer together: then every
     instance of the block runs when it stands where its input is made."""
     buffer, common = region.buffer, common_loops(ctx.index, writer, realize)
-    analyzer = analyzer_of(common)
+    analyzer = know_dimensions(analyzer_of(common), ctx.func)
     loops = [ctx.index.loops_above(b)[len(common):] for b in (writer, realize)]
     written = written_box(analyzer, writer, buffer, loops[0])
     needed = touched_box([Relaxed(analyzer, loops[1])], [realize], buffer, ("reads",))
@@ -87,8 +89,8 @@ def require_whole_domain(ctx, realize, argument):
     if all(index.owner(r.buffer) is scope for r in realize.block.writes):
         return
     spatial = [(iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "spatial"]
-    found = affine_domains([v for _, v in spatial], ranges_of(index.loops_above(realize)), None, analyzer_of([]),
-                           bijective=False)
+    found = affine_domains([v for _, v in spatial], ranges_of(index.loops_above(realize)), None,
+                           know_dimensions(analyzer_of([]), ctx.func), bijective=False)
     if not found or not all(covers(have, iv.dom) for have, (iv, _) in zip(found.domains, spatial)):
         ctx.refuse(argument, f"block {name_of(realize)} is not proved to run over its whole domain, and more of "
                    f"{realize.block.writes[0].buffer.name} would be written", "", [realize])
@@ -122,7 +124,7 @@ def require_kinds(ctx, loops, argument):
     for old in loops:
         loop = ctx.index.loops.get(old.loop_var)
         if loop is not None and loop.kind in ("parallel", "vectorized", "thread_binding"):
-            require_independent(ctx, loop, argument)
+            require_independent(ctx, loop, argument, joining=(loop.thread_binding or "").startswith("threadIdx"))
 
 
 def require_rectangular(ctx, argument, loops, around=()):

@@ -27,8 +27,8 @@ def build_nest(realize, boxes, analyzer, preserve_unit_loops=False, exact=False)
             loops.append((var, box.extent))
             value = var + box.min if getattr(box.min, "value", None) == 0 else box.min + var
         values.append(value)
-        for condition in conditions:
-            predicate = logical_and(predicate, condition(value))
+        for condition in conditions:  # a loop of one turn adds nothing
+            predicate = logical_and(predicate, condition(box.min if getattr(box.extent, "value", None) == 1 else value))
     nest = BlockRealize(tuple(values), predicate, realize.block)
     for var, extent in reversed(loops):
         nest = For(var, const(0, var.dtype), extent, "serial", nest)

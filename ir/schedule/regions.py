@@ -41,6 +41,10 @@ class Relaxed:
         size = shifted(self.an.canonical.add(high, low, -1), 1)
         try:
             extent = render(size, dtype)
+            if not size.terms and not low.terms and isinstance(shape_extent, IntImm):  # nothing is touched outside
+                first, end = max(low.const, 0), min(low.const + size.const, shape_extent.value)
+                if first < end:
+                    return Range(const(first, dtype), const(end - first, dtype))
             if size.terms:
                 bound = self.an.interval(extent).max_value
                 if bound is not None and isinstance(shape_extent, IntImm) and bound >= shape_extent.value:

@@ -74,8 +74,8 @@ def with_reads_of(block, buffers, dropped):
 
 
 class _Redirect(Mutator):
-    """Puts a buffer in the place of another, whose first element is the old one's at `origin`; buffers matched with
-    parts of it move to the new one's memory."""
+    """Puts a buffer in the place of another, whose first element is the old one's at `origin`; pointers to it point to
+    the new one, and buffers matched with parts of it move to the new one's memory."""
 
     def __init__(self, old, new, stores, origin):
         self.old, self.new, self.stores, self.origin = old, {old: new}, stores, origin
@@ -90,6 +90,9 @@ class _Redirect(Mutator):
             return store
         return store.replace(buffer=self.new.get(store.buffer, store.buffer),
                              indices=self.at(store.buffer, store.indices))
+
+    def visit_Var(self, v):
+        return self.new[self.old].data if v is self.old.data else v
 
     def at(self, buffer, indices):
         """Indices into what stands for a buffer."""

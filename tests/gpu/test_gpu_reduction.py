@@ -43,6 +43,22 @@ def test_threads_of_one_row(threads, reducer):
     assert syncs(done) == (1 if threads > 32 else 0) and not syncs(done, "warp")
 
 
+@pytest.mark.parametrize("threads", [4, 16, 40])
+def test_sums_of_parts_that_the_same_threads_made(threads):
+    """Each thread adds up a part in registers, then all join the parts, in one loop of threads."""
+    def steps(s):
+        i, k = s.get_loops("y")
+        part = s.rfactor(s.split(k, [threads, None])[0], 0)
+        s.set_scope(part, 0, "local")
+        i, ko, _ = s.get_loops(part)
+        s.bind(i, "blockIdx.x")
+        s.bind(ko, "threadIdx.x")
+        s.reverse_compute_at("y", ko)
+
+    func = rows(te.sum, 3, 80)
+    check(func, scheduled(func, steps), passes=PASSES, rtol=1e-5)
+
+
 @pytest.mark.parametrize("threads, per_block", [(8, 4), (32, 2), (64, 3), (12, 5), (40, 3), (16, 3)])
 @pytest.mark.parametrize("order", ["xy", "yx"])
 def test_rows_side_by_side(threads, per_block, order):

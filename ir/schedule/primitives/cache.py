@@ -5,10 +5,11 @@ from ...expr import IterVar, Range, Var, const
 from ...tir.buffer import decl_buffer
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, seq
 from ..blocks import buffers_of, name_of, require_pure, uses
-from ..context import analyzer_of
-from ..dependence import common_loops, require_inputs_ready
-from ..legality import require_still_legal
-from ..nest import build_nest, insert, position_of
+from ..context import analyzer_of, is_unit
+from ..dependence import common_loops, own_work, require_inputs_ready
+from ..index import blocks_below
+from ..legality import require_kinds, require_still_legal
+from ..nest import build_nest, children_of, insert, position_of
 from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
 from ..signature import choose, domain_analyzer, only_indexes, redirect, require_memory
@@ -19,9 +20,9 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     """Copy a buffer that a block reads into a new buffer, and let the block read that; returns the copying block.
 
     The copy is named <buffer>_<scope>. It stands before the first consumer, after the buffer's producer and in the
-    loops that they share, under a loop per dimension; compute_at then moves it inward. Inside another block it is no
-    larger than what is read there. consumer_blocks: who reads the copy (default: all blocks that read the buffer, as in
-    TVM).
+    loops that they share, or first of all where there is none, under a loop per dimension; compute_at then moves it
+    inward. Inside another block it is no larger than what is read there. consumer_blocks: who reads the copy (default:
+    all blocks that read the buffer, as in TVM).
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
@@ -38,7 +39,7 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     cached, copy = _copy_of(ctx, buffer, storage_scope, part=part)
     nest = build_nest(copy, {} if part else _by_iterator(copy, boxes), _analyzer_at(ctx, scope, parent),
                       preserve_unit_loops=True)
-    position, origin = position_of(parent, consumers[0]), part and [r.min for r in part]
+    position, origin = position_of(parent, consumers[0]) if writers else 0, part and [r.min for r in part]
     changes = {c: c.replace(block=redirect(c.block, buffer, cached, False, origin)) for c in consumers}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     copied = after.index.blocks[name_of(copy)]
@@ -58,13 +59,13 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
 def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=None):
     """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
 
-    The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
-    nearest reader of the buffer, under a loop per dimension. Inside another block the new buffer is no larger than what
-    is written there. consumer_blocks: readers that shall read the new buffer (default: none).
+    The new buffer is named <buffer>_<scope>. The copy stands before the first reader of the buffer, in the loops that
+    the block shares with it, or last of all where there is none, under a loop per dimension. Inside another block the
+    new buffer is no larger than what is written there. consumer_blocks: readers that shall read the new buffer (default: none).
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
-    require_pure(ctx, scope, block, "'block'", in_place=True)
+    require_pure(ctx, scope, block, "'block'", in_place=True, made=own_work(ctx.index, block))
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
     readers = [r for r in ctx.index.readers(buffer, scope) if r is not block and r not in (consumer_blocks or ())]
     shared = max((common_loops(ctx.index, block, reader) for reader in readers), key=len, default=[])
@@ -79,7 +80,7 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
     part = _own_part(scope, parent, box, buffer, (block, *(consumer_blocks or ())))
     cached, copy = _copy_of(ctx, buffer, storage_scope, reverse=True, part=part)
     nest = build_nest(copy, {} if part else _by_iterator(copy, box), analyzer, preserve_unit_loops=True, exact=True)
-    position, origin = 1 + position_of(parent, block), part and [r.min for r in part]
+    position, origin = _before_readers(ctx, parent, block, readers), part and [r.min for r in part]
     changes = {block: block.replace(block=redirect(block.block, buffer, cached, origin=origin))}
     for consumer in consumer_blocks or ():
         _require_made_by(ctx, scope, block, consumer, buffer)
@@ -93,10 +94,10 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
 
 @primitive(BLOCKS, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR)
 def cache_inplace(ctx, block, read_buffer_index, storage_scope):
-    """Let a block that reads and writes one buffer work on a copy: it is copied in before the outermost loop of the
-    block, and back after it; returns both copying blocks.
+    """Let a block that reads and writes one buffer work on a copy: what it touches is copied in before it, in its
+    innermost loop, and what it writes back after it; returns both copying blocks.
 
-    The copy is named <buffer>_<scope>. Requires that the block is alone to touch the buffer in its loops.
+    The copy is named <buffer>_<scope>.
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
@@ -105,22 +106,26 @@ def cache_inplace(ctx, block, read_buffer_index, storage_scope):
         ctx.refuse("'read_buffer_index'", f"block {name_of(block)} does not write {buffer.name}", "use cache_read",
                    [block])
     loops = ctx.index.loops_above(block)
-    for other in (*ctx.index.readers(buffer, scope), *ctx.index.writers(buffer, scope)):
-        if other is not block and common_loops(ctx.index, other, block):
-            ctx.refuse("'block'", f"block {name_of(other)} touches {buffer.name} in the same loops",
-                       "move it out of them first", [block, other])
-    analyzer = analyzer_of([])
-    box = touched_box([Relaxed(analyzer, loops)], [block], buffer, ("reads", "writes"))
+    analyzer = analyzer_of(loops)
     cached, copy_in = _copy_of(ctx, buffer, storage_scope)
     name = ctx.new_block_name(f"{buffer.name}_{storage_scope}_back")
-    back = _copying(cached, buffer, name)
-    nests = [build_nest(c, _by_iterator(c, box), analyzer, preserve_unit_loops=True) for c in (copy_in, back)]
-    moved = ctx.with_func(ctx.index.rewrite({block: block.replace(block=redirect(block.block, buffer, cached))},
+    nests = [build_nest(copy, _by_iterator(copy, touched_box([Relaxed(analyzer, [])], [block], buffer, kinds)), analyzer,
+                        preserve_unit_loops=True, exact=True)
+             for copy, kinds in ((copy_in, ("reads", "writes")), (_copying(cached, buffer, name), ("writes",)))]
+    moved = block.replace(block=redirect(block.block, buffer, cached))
+    after = ctx.with_func(ctx.index.rewrite({block: seq(nests[0], moved, nests[1])},
                                             {scope: scope.block.alloc_buffers + (cached,)}))
-    realize = moved.index.blocks[name_of(block)]
-    top = moved.index.loops_above(realize)[0] if loops else realize
-    func = moved.index.rewrite({top: seq(nests[0], top, nests[1])})
-    return Result(func, (name_of(copy_in), name))
+    require_kinds(after, loops, "'block'")
+    return Result(after.func, (name_of(copy_in), name))
+
+
+def _before_readers(ctx, parent, block, readers):
+    """The position, among the statements of a loop or scope, of a copy of what a block writes: before the first of its
+    readers there, behind all where no one reads it."""
+    later = [r for r in readers if ctx.index.order[r] > ctx.index.order[block]]
+    here = [n for n, child in enumerate(children_of(parent)) if any(r in later for r in blocks_below(child))]
+    behind = 1 + position_of(parent, block) if readers else len(children_of(parent))
+    return max(behind, here[0]) if here else behind
 
 
 def _copying(source, target, name, part=None, back=False):
@@ -151,9 +156,9 @@ def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
 
 
 def _comes_after(ctx, writer, consumers):
-    """Whether a writer runs when all consumers have read what they read: behind them, in loops of its own."""
-    return ctx.index.order[writer] > max(ctx.index.order[c] for c in consumers) and not any(
-        common_loops(ctx.index, writer, c) for c in consumers)
+    """Whether a writer runs when all consumers have read what they read: behind them, in loops that share no turns."""
+    return ctx.index.order[writer] > max(ctx.index.order[c] for c in consumers) and all(
+        is_unit(loop) for c in consumers for loop in common_loops(ctx.index, writer, c))
 
 
 def _require_made_by(ctx, scope, block, consumer, buffer):

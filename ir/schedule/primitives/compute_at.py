@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 from ...arith.int_set import union_ranges
-from ...expr import Add, FloorDiv, FloorMod, IntImm, Mul, Range, Var, const, is_const_int
+from ...arith.linear import VAR, single_atom
+from ...expr import Add, FloorDiv, FloorMod, IntImm, Mul, Range, Sub, Var, const, is_const_int
 from ..blocks import name_of, require_pure
 from ..dependence import is_shared, require_inputs_ready
+from ..errors import ScheduleError
+from ..handles import Mark
 from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
                         require_still_legal, require_whole_domain)
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
 from ..regions import Relaxed, touched_box, without_offset
 from ..registry import BLOCK, BOOL, INT, LOCATION, Result, primitive
-from ..handles import Mark
+from ..signature import domain_analyzer
 from .inline import compute_inline, reverse_compute_inline
 
 
@@ -73,11 +76,21 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
     require_whole_domain(ctx, block, "'block'")
     boxes = _provided(ctx, analyzer, scope, block, loop)
-    nest = build_nest(block, boxes, analyzer, preserve_unit_loops)
-    func = _moved(ctx, scope, block, loop, nest, index)
-    after = ctx.with_func(func)
-    require_still_legal(after, after.index.blocks[name_of(block)], "'loop'")
-    return Result(func)
+
+    def moved(exact):
+        nest = build_nest(block, boxes, analyzer, preserve_unit_loops, exact)
+        func = _moved(ctx, scope, block, loop, nest, index)
+        after = ctx.with_func(func)
+        require_still_legal(after, after.index.blocks[name_of(block)], "'loop'")
+        return Result(func)
+
+    try:
+        return moved(exact=False)  # a whole domain has no conditions
+    except ScheduleError as why:
+        try:
+            return moved(exact=True)
+        except ScheduleError:
+            raise why from None
 
 
 def _moved(ctx, scope, block, loop, nest, index):
@@ -137,6 +150,9 @@ def _touched_in(ctx, analyzer, buffer, blocks, loop, kind):
 def _solve(boxes, dim, need, analyzer):
     """Enter in `boxes` what an iterator must run over so that a written point, or a tile of one size at each multiple
     of it, runs over the Range `need`, if plain."""
+    if isinstance(dim.min, Sub) and isinstance(dim.min.b, Var) and isinstance(dim.min.a, IntImm):  # it counts down
+        need = Range(dim.min.a - need.min - need.extent + 1, need.extent)
+        dim = Range(dim.min.b, dim.extent)
     (index, offset), tile = without_offset(dim.min), 1
     if isinstance(index, Mul) and isinstance(index.b, IntImm) and index.b.value > 0:
         index, tile = index.a, index.b.value
@@ -161,7 +177,8 @@ def _provided(ctx, analyzer, scope, block, loop):
         writers = [w for w in ctx.index.writers(region.buffer, scope) if ctx.index.is_below(w, loop)]
         if not writers:
             continue
-        boxes = _invert(region.region, _touched_in(ctx, analyzer, region.buffer, writers, loop, "writes"))
+        boxes = _invert(analyzer, block.block, region.region,
+                        _touched_in(ctx, analyzer, region.buffer, writers, loop, "writes"))
         if best is None or len(boxes) > len(best):
             best = boxes
         for writer in writers:
@@ -172,13 +189,13 @@ def _provided(ctx, analyzer, scope, block, loop):
     return best
 
 
-def _invert(region, box):
+def _invert(analyzer, block, region, box):
     """{iterator: Range} such that the point indices of a read region run over the box.
 
-    v alone gives v; the pair v // c and v % c gives v when all remainders are provided.
+    v alone gives v; the pair v // c and v % c gives v when all remainders are provided, and so does that of a sum like
+    v * 8 + w, with w in [0, 8).
     """
-    boxes = {}
-    quotients = {}
+    boxes, quotients, known = {}, {}, domain_analyzer(block)
     for dim, have in zip(region, box):
         if not is_const_int(dim.extent, 1):
             continue
@@ -187,12 +204,32 @@ def _invert(region, box):
             boxes[index] = have
         elif isinstance(index, Add) and isinstance(index.b, IntImm) and isinstance(index.a, Var):
             boxes[index.a] = Range(have.min - index.b, have.extent)
-        elif isinstance(index, (FloorDiv, FloorMod)) and isinstance(index.a, Var) and isinstance(index.b, IntImm):
-            quotients.setdefault((index.a, index.b.value), {})[type(index)] = have
-    for (var, c), parts in quotients.items():
+        elif isinstance(index, (FloorDiv, FloorMod)) and isinstance(index.b, IntImm):
+            number = known.canonical.linear(index.a)
+            quotients.setdefault((number.key, index.b.value), (number, {}))[1][type(index)] = have
+    for (_, c), (number, parts) in quotients.items():
         rest = parts.get(FloorMod)
         whole = rest is None or (is_const_int(rest.min, 0) and is_const_int(rest.extent, c))
-        if FloorDiv in parts and whole and var not in boxes:
-            high = parts[FloorDiv]
-            boxes[var] = Range(high.min * c, high.extent * c)
+        lead, step = _leading(block, number)
+        if FloorDiv in parts and whole and lead is not None and lead not in boxes:
+            low, size = (analyzer.simplify(e * c) for e in (parts[FloorDiv].min, parts[FloorDiv].extent))
+            if all(analyzer.can_prove_equal(e % step, 0) for e in (low, size)):
+                boxes[lead] = Range(analyzer.simplify(low // step), analyzer.simplify(size // step))
     return boxes
+
+
+def _leading(block, number):
+    """(iterator, its factor) of a sum of a block's iterators, which the others do not reach; (None, 1) of others."""
+    alone = single_atom(number)
+    if alone is not None and alone.kind == VAR:
+        return alone.expr, 1
+    extents = {iv.var: iv.dom.extent for iv in block.iter_vars if is_const_int(iv.dom.min, 0)}
+    terms = sorted(number.terms.items(), key=lambda term: -term[1])
+    if number.const or not terms or any(atom.kind != VAR or atom.expr not in extents or k < 0 for atom, k in terms):
+        return None, 1
+    (lead, step), *others = terms
+    below = [extents[atom.expr] for atom, _ in others]
+    if not all(isinstance(e, IntImm) for e in below):
+        return None, 1
+    reach = sum(k * (e.value - 1) for (_, k), e in zip(others, below))
+    return (lead.expr, step) if reach < step else (None, 1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 from ...expr import IntImm
 from ...node import collect, structural_equal
 from ...tir.stmt import Block
-from ..blocks import name_of, uses, why_not_reduction
-from ..combiner import combiner_of
-from ..independence import require_distinct, require_independent, require_init_first
+from ..blocks import uses
+from ..independence import reduces, require_independent, require_joinable
 from ..index import blocks_below
 from ..registry import LOOP, STR, Result, primitive
 
@@ -88,8 +87,7 @@ def _why_not_together(index, outer, inner, thread_axis):
 
 def _reduces(loop):
     """Whether a loop runs a reduce iterator of a block right below it."""
-    return any(iv.iter_type == "reduce" and uses(value, {loop.loop_var}) for b in blocks_below(loop)
-               for iv, value in zip(b.block.iter_vars, b.iter_values))
+    return any(reduces(b, loop) for b in blocks_below(loop))
 
 
 def _require_reduction(ctx, loop):
@@ -98,15 +96,7 @@ def _require_reduction(ctx, loop):
     if len(below) != 1:
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} runs a reduction around {len(below)} blocks",
                    "separate the blocks first", [loop, *below])
-    block = below[0]
-    why = why_not_reduction(ctx.index, ctx.scope(block, "'loop'"), block) or combiner_of(block.block)[1]
-    if why:
-        ctx.refuse("'loop'", f"threads cannot reduce block {name_of(block)} together: {why}",
-                   "choose a spatial loop, or bind before decompose_reduction", [loop, block])
-    require_distinct(ctx, loop, block, "'loop'")
-    # one after the other, all of its loops: threads each begin with a value of their own
-    outermost = next(above for above in ctx.index.loops_above(block) if _reduces(above))
-    require_init_first(ctx, outermost, block, "'loop'")
+    require_joinable(ctx, loop, below[0], "'loop'")
 
 
 def _above(index, outer, stmt):

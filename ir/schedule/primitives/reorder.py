@@ -16,7 +16,8 @@ def reorder(ctx, *loops):
         for k, j, i: S(i, j, k)
 
     Requires a chain of loops that hold nothing but each other, ranges that do not depend on loops moved inside, and
-    blocks below that are data-parallel or commutative reductions over the loops.
+    blocks below that are data-parallel or commutative reductions over the loops, a lone one with iterators that sums,
+    quotients and remainders of the loops bind.
     """
     chain = _chain(ctx, loops)
     rest = iter(loops)
@@ -24,9 +25,10 @@ def reorder(ctx, *loops):
     moved = [i for i, (a, b) in enumerate(zip(chain, order)) if a is not b]
     if not moved:
         return Result(ctx.func)
+    named = chain
     chain, order = chain[moved[0]:moved[-1] + 1], order[moved[0]:moved[-1] + 1]
     _require_free_ranges(ctx, order)
-    require_reorderable(ctx, chain)
+    require_reorderable(ctx, chain, named)
     body = chain[-1].body
     for loop in reversed(order):
         body = loop.replace(body=body)

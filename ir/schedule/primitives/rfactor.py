@@ -7,8 +7,9 @@ from ...tir.buffer import decl_buffer
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
 from ..blocks import name_of, uses, why_not_reduction
-from ..combiner import combiner_of
+from ..combiner import combiner_of, why_not_plain
 from ..context import is_unit
+from ..dependence import require_stage_pipeline
 from ..independence import require_distinct, require_init_first
 from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
@@ -29,7 +30,8 @@ def rfactor(ctx, loop, factor_axis=0):
 
     factor_axis: the dimension of B_rf that the loop's iterations number; negative counts from the end, -1 the last.
 
-    Several results at once, such as argmax has, make a B_rf each. Requires sums and products that start from the
+    Several results at once, such as argmax has, make a B_rf each; they are kept in variables before they are stored, and
+    are of one shape. Requires a scope whose blocks read only what was written, sums and products that start from the
     neutral element, or choices by comparison (min, max, argmax), a loop that runs only reduce iterators of the one
     block under it, and a term in every iteration. The order of terms changes, so rounding may differ, and of terms that
     tie another may win.
@@ -37,11 +39,13 @@ def rfactor(ctx, loop, factor_axis=0):
     block = _block_under(ctx, loop)
     scope = ctx.scope(block, "'loop'")
     require_scope(ctx, scope, loop)
+    require_stage_pipeline(ctx, scope, "'loop'")
     why = why_not_reduction(ctx.index, scope, block)
     if why:
         ctx.refuse("'loop'", f"block {name_of(block)} is no reduction block: {why}", "", [block])
     combiner, why = combiner_of(block.block)
-    if combiner is None:
+    why = why or why_not_plain(block.block)
+    if why:
         ctx.refuse("'loop'", f"the terms of block {name_of(block)} cannot be regrouped: {why}", "", [block])
     chain = _chain(ctx, block, loop)
     require_distinct(ctx, chain[0], block, "'loop'")

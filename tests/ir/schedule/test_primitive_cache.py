@@ -1,8 +1,11 @@
 """cache_read, cache_write, cache_index, cache_inplace, reindex and set_scope: structure and numbers of each,
 and every refusal."""
+import pytest
 
+from ingot.ir.schedule import Schedule
+from ingot.script import from_source
 from ingot.script import tir as T
-from primitive_programs import (before, bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
+from primitive_programs import (bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
                                 window)
 from primitive_table import loop, table_tests
 from schedule_programs import halves
@@ -104,6 +107,71 @@ def picked(A: T.Buffer((6, 5), "float32"), B: T.Buffer((3,), "float32"), C: T.Bu
 
 one_group = nests("A[4, 3], C[4, 5]", "i 4, j 5, k 3: C[i, j] += A[i, j // 5 * 2 + k]")
 inner_tile = nests("A[4, 6], C[4, 6]", "i 4, j 6: C[i, j] = A[i, j] * T.float32(2)")
+
+halves_apart = nests("A[9], C[9], D[9]; B[9]", "i 9: B[i] = A[i] * T.float32(2)", "i 9: C[i] = A[i]",
+                     "i 9: D[i] = B[8 - i]")
+updated = nests("A[7], C[7], D[7]", "i 7: C[i] = A[i]", "i 7: A[i] = D[6 - i]")
+
+
+@T.prim_func
+def by_tiles(A: T.Buffer((24,), "float32"), C: T.Buffer((24,), "float32"), D: T.Buffer((24,), "float32")):
+    B = T.alloc_buffer((24,), "float32")
+    for i in range(4):
+        with T.block("tile"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi * 6:vi * 6 + 6], B[vi * 6:vi * 6 + 6])
+            T.writes(B[vi * 6:vi * 6 + 6], C[vi * 6:vi * 6 + 6])
+            for j in range(6):
+                with T.block("B"):
+                    vj = T.axis.spatial(6, j)
+                    B[vi * 6 + vj] = A[vi * 6 + vj] * T.float32(2)
+            for j in range(6):
+                with T.block("C"):
+                    vj = T.axis.spatial(6, j)
+                    C[vi * 6 + vj] = B[vi * 6 + 5 - vj] + T.float32(1)
+    for i in range(24):
+        with T.block("D"):
+            vi = T.axis.spatial(24, i)
+            D[vi] = B[23 - vi]
+
+
+@T.prim_func
+def goes_on(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(1):
+        with T.block("tile"):
+            T.reads(B[0:6])
+            T.writes(A[0:6], B[0:6])
+            for j in range(6):
+                with T.block("C"):
+                    vj = T.axis.spatial(6, j)
+                    A[vj] = B[vj]
+            for j in range(6):
+                with T.block("B"):
+                    vj = T.axis.spatial(6, j)
+                    B[vj] = T.float32(2)
+
+
+@T.prim_func
+def in_turn(A: T.Buffer((5,), "float32"), B: T.Buffer((6,), "float32"), C: T.Buffer((5,), "float32")):
+    for i in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(5, i)
+            C[vi] = B[vi]
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            B[vi + 1] = A[vi]
+
+
+@T.prim_func
+def tailed(B: T.Buffer((5, 9), "float32")):
+    for i in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            T.reads(B[vi, 0:9])
+            T.writes(B[vi, 4:9])
+            for k in range(5):
+                B[vi, k + 4] = B[vi, 4 - k] + T.float32(1)
+
 
 LEGAL = {
     "cache_read inside a block": (
@@ -330,28 +398,106 @@ LEGAL = {
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 B_local[vi, vj] = A[vi, vj] * T.float32(2.0)
-        for ax0, ax1 in T.grid(5, 22):
-            with T.block("B_local"):
-                v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                B[v0, v1] = B_local[v0, v1]
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = B_local[vi, vj] + T.float32(1.0)"""),
+                C[vi, vj] = B_local[vi, vj] + T.float32(1.0)
+        for ax0, ax1 in T.grid(5, 22):
+            with T.block("B_local"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                B[v0, v1] = B_local[v0, v1]"""),
+    "cache_write of what is read behind another nest": (
+        halves_apart, lambda s: s.cache_write("B", 0, "local"), """
+        B = T.alloc_buffer((9,), "float32")
+        B_local = T.alloc_buffer((9,), "float32", scope="local")
+        for i in range(9):
+            with T.block("B"):
+                vi = T.axis.spatial(9, i)
+                B_local[vi] = A[vi] * T.float32(2.0)
+        nest C
+        for ax0 in range(9):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(9, ax0)
+                B[v0] = B_local[v0]
+        nest D"""),
+    "cache_write of what is read before, too": (updated, lambda s: s.cache_write("A", 0, "local"), """
+        A_local = T.alloc_buffer((7,), "float32", scope="local")
+        nest C
+        for i in range(7):
+            with T.block("A"):
+                vi = T.axis.spatial(7, i)
+                A_local[vi] = D[6 - vi]
+        for ax0 in range(7):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(7, ax0)
+                A[v0] = A_local[v0]"""),
+    "cache_write of a block that goes on from what it wrote": (by_tiles, lambda s: s.cache_write("tile", 0, "global"), """
+        B = T.alloc_buffer((24,), "float32")
+        B_global = T.alloc_buffer((24,), "float32")
+        for i in range(4):
+            with T.block("tile"):
+                vi = T.axis.spatial(4, i)
+                T.reads(A[vi * 6:vi * 6 + 6], B_global[vi * 6:vi * 6 + 6])
+                T.writes(B_global[vi * 6:vi * 6 + 6], C[vi * 6:vi * 6 + 6])
+                for j in range(6):
+                    with T.block("B"):
+                        vj = T.axis.spatial(6, j)
+                        B_global[vi * 6 + vj] = A[vi * 6 + vj] * T.float32(2.0)
+                for j in range(6):
+                    with T.block("C"):
+                        vj = T.axis.spatial(6, j)
+                        C[vi * 6 + vj] = B_global[vi * 6 + 5 - vj] + T.float32(1.0)
+        for ax0 in range(24):
+            with T.block("B_global"):
+                v0 = T.axis.spatial(24, ax0)
+                B[v0] = B_global[v0]
+        nest D"""),
+    "cache_read of an input, in front of all": (halves_apart, lambda s: s.cache_read("C", "A", "local", ["C"]), """
+        B = T.alloc_buffer((9,), "float32")
+        A_local = T.alloc_buffer((9,), "float32", scope="local")
+        for ax0 in range(9):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(9, ax0)
+                A_local[v0] = A[v0]
+        nest B
+        for i in range(9):
+            with T.block("C"):
+                vi = T.axis.spatial(9, i)
+                C[vi] = A_local[vi]
+        nest D"""),
     "cache_inplace": (update, lambda s: s.cache_inplace("B", 0, "local"), """
         B_local = T.alloc_buffer((11,), "float32", scope="local")
-        for ax0 in range(11):
-            with T.block("B_local"):
-                v0 = T.axis.spatial(11, ax0)
-                B_local[v0] = B[v0]
         for i in range(11):
+            for ax0 in range(1):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(11, i + ax0)
+                    B_local[v0] = B[v0]
             with T.block("B"):
                 vi = T.axis.spatial(11, i)
                 B_local[vi] = B_local[vi] + A[vi]
-        for ax0 in range(11):
-            with T.block("B_local_back"):
-                v0 = T.axis.spatial(11, ax0)
-                B[v0] = B_local[v0]"""),
+            for ax0 in range(1):
+                with T.block("B_local_back"):
+                    v0 = T.axis.spatial(11, i + ax0)
+                    B[v0] = B_local[v0]"""),
+    "cache_inplace of a part of a row": (tailed, lambda s: s.cache_inplace("B", 0, "local"), """
+        B_local = T.alloc_buffer((5, 9), "float32", scope="local")
+        for i in range(5):
+            for ax0, ax1 in T.grid(1, 9):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(5, i + ax0)
+                    v1 = T.axis.spatial(9, ax1)
+                    B_local[v0, v1] = B[v0, v1]
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                T.reads(B_local[vi, 0:9])
+                T.writes(B_local[vi, 4:9])
+                for k in range(5):
+                    B_local[vi, k + 4] = B_local[vi, 4 - k] + T.float32(1)
+            for ax0, ax1 in T.grid(1, 5):
+                with T.block("B_local_back"):
+                    v0 = T.axis.spatial(5, i + ax0)
+                    v1 = T.axis.spatial(9, 4 + ax1)
+                    B[v0, v1] = B_local[v0, v1]"""),
     "reindex of what a block reads": (transposed, lambda s: s.reindex("C", ("read", 0)), """
         A_reindex = T.alloc_buffer((5, 7), "float32")
         for ax0, ax1 in T.grid(5, 7):
@@ -412,12 +558,11 @@ REFUSED = [
      "argument 'consumer_blocks': block B does not read what block B writes of B; name readers of the buffer"),
     (begun, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["C"]),
      "block C may read elements of B that block B does not write; let it read the copy"),
-    (before, lambda s: s.cache_write("B", 0, "local"),
+    (goes_on, lambda s: s.cache_write("tile", "B", "local"), "it reads B, which it also writes; only blocks whose result"),
+    (in_turn, lambda s: s.cache_write("B", 0, "local"),
      "block B_local writes B after block C, which reads it; choose a place after its producers"),
     (two_stages, lambda s: s.cache_inplace("C", 0, "local"),
      "cache_inplace: argument 'read_buffer_index': block C does not write B; use cache_read"),
-    (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_inplace("C_update", "C", "local")),
-     "block C_init touches C in the same loops; move it out of them first"),
     (two_stages, lambda s: s.reindex("C", "Z"),
      "reindex: argument 'buffer': block C has no buffer 'Z' among its reads"),
     (window, lambda s: s.reindex("C", ("read", 0)),
@@ -446,3 +591,44 @@ REFUSED = [
 ]
 
 test_legal, test_refused = table_tests(LEGAL, REFUSED)
+
+
+@T.prim_func
+def called(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(1):
+        with T.block("fill"):
+            T.reads(A[0:8])
+            T.writes(B[0:8])
+            T.evaluate(T.call_extern("int32", "fill", B.data, A.data))
+    for i in range(1):
+        with T.block("change"):
+            T.reads(B[0:8])
+            T.writes(B[0:8])
+            T.evaluate(T.call_extern("int32", "change", B.data))
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+
+
+@pytest.mark.parametrize("step, call", [
+    (lambda s: s.cache_read("fill", 0, "local"), '"fill", B.data, A_local.data'),
+    (lambda s: s.set_scope("fill", 0, "shared"), '"change", B_shared.data'),
+    (lambda s: s.cache_inplace("change", 0, "local"), '"change", B_local.data'),
+])
+def test_pointers_move_with_their_buffer(step, call):
+    """A call that writes through a pointer writes the new memory, not the old one."""
+    sch = Schedule(called)
+    step(sch)
+    assert call in sch.func.script()
+
+
+
+def test_a_pointer_writes_the_cache():
+    """The only writer of a buffer is a call."""
+    lines = called.script().splitlines(keepends=True)
+    first = next(n for n, line in enumerate(lines) if 'T.block("change")' in line) - 1
+    sch = Schedule(from_source("".join(lines[:first] + lines[first + 4:])))
+    sch.cache_write("fill", 0, "local")
+    assert '"fill", B_local.data, A.data' in sch.func.script() and "B[v0] = B_local[v0]" in sch.func.script()

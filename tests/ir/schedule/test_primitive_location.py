@@ -131,7 +131,115 @@ def partly(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
             C[vi] = B[vi]
 
 
+mirrored = nests("A[7, 5], C[5, 7]; B[7, 5]", "i 7, j 5: B[6 - i, 4 - j] = A[i, j] * T.float32(2)",
+                 "i 5, j 7: C[i, j] = B[j, i] + T.float32(1)")
+relaid = nests("A[3, 5, 8], C[6, 5, 4]; B[3, 5, 8]", "i 3, j 5, k 8: B[i, j, k] = A[i, j, k] * T.float32(2)",
+               "i 6, j 5, k 4: C[i, j, k] = B[(i * 4 + k) // 8, j, (i * 4 + k) % 8] + T.float32(1)")
+softened = nests("A[5, 8], C[5]; B[5, 8]", "i 5, k 8: B[i, k] = A[i, k] * T.float32(2)", "i 5, k 8: C[i] += B[i, k]")
+corner = nests("A[6, 8], C[1, 3]; B[6, 8]", "i 6, j 8: B[i, j] = A[i, j] * T.float32(2)",
+               "i 1, j 3: C[i, j] = B[i, j] + T.float32(1)")
+joined = nests("A[4], X[6], D[7]; B[4], C[10]", "i 4: B[i] = A[i] * T.float32(2)",
+               "i 10: C[i] = T.if_then_else(6 <= i, B[i - 6], X[i])", "i 7: D[i] = C[i] + T.float32(1)")
+
+
+@T.prim_func
+def by_any(a: T.handle, c: T.handle):
+    n = T.int32()
+    A, C = T.match_buffer(a, (4, n)), T.match_buffer(c, (4, n))
+    B = T.alloc_buffer((3, 4, n))
+    for f, p in T.grid(n * 4, 3):
+        with T.block("B"):
+            vp, vi, vj = T.axis.spatial(3, p), T.axis.spatial(4, f // n), T.axis.spatial(n, f % n)
+            B[vp, vi, vj] = A[vi, vj] * T.cast(vp, "float32")
+    for f, p in T.grid(n * 4, 3):
+        with T.block("C"):
+            vp, vi, vj = T.axis.reduce(3, p), T.axis.spatial(4, f // n), T.axis.spatial(n, f % n)
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + B[vp, vi, vj]
+
+
 LEGAL = {
+    "reverse_compute_at of a reduction by the threads that made its terms": (
+        softened, lambda s: (s.bind(loop(s, "B", 1), "threadIdx.x"), s.reverse_compute_at("C", loop(s, "B", 1))), """
+        B = T.alloc_buffer((5, 8), "float32")
+        for i in range(5):
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = A[vi, vk] * T.float32(2)
+                with T.block("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[vi] = T.float32(0)
+                    C[vi] = C[vi] + B[vi, vk]"""),
+    "compute_at of what is written from the end": (mirrored, lambda s: s.compute_at("B", loop(s, "C", 0)), """
+        B = T.alloc_buffer((7, 5), "float32")
+        for i in range(5):
+            for ax0 in range(7):
+                with T.block("B"):
+                    vi = T.axis.spatial(7, ax0)
+                    vj = T.axis.spatial(5, 4 - i)
+                    B[6 - vi, 4 - vj] = A[vi, vj] * T.float32(2)
+            for j in range(7):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vj, vi] + T.float32(1)"""),
+    "compute_at of a part that a condition keeps inside": (
+        joined, lambda s: (s.compute_at("C", s.split(loop(s, "D", 0), [1, 7])[0]), s.compute_at("B", loop(s, "D", 0))), """
+        B = T.alloc_buffer((4,), "float32")
+        C = T.alloc_buffer((10,), "float32")
+        for i_0 in range(1):
+            with T.block("B"):
+                vi = T.axis.spatial(4, 0)
+                B[vi] = A[vi] * T.float32(2)
+            for ax0 in range(7):
+                with T.block("C"):
+                    vi = T.axis.spatial(10, ax0)
+                    C[vi] = T.if_then_else(6 <= vi, B[vi - 6], X[vi])
+            for i_1 in range(7):
+                with T.block("D"):
+                    vi = T.axis.spatial(7, i_0 * 7 + i_1)
+                    D[vi] = C[vi] + T.float32(1)"""),
+    "reverse_compute_at of another layout": (relaid, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)), """
+        B = T.alloc_buffer((3, 5, 8), "float32")
+        for i in range(3):
+            for j, k in T.grid(5, 8):
+                block B
+            for ax0, ax1, ax2 in T.grid(2, 5, 4):
+                with T.block("C"):
+                    vi = T.axis.spatial(6, i * 2 + ax0)
+                    vj, vk = T.axis.remap("SS", [ax1, ax2])
+                    C[vi, vj, vk] = B[(vi * 4 + vk) // 8, vj, (vi * 4 + vk) % 8] + T.float32(1)"""),
+    "reverse_compute_at of what reads a corner": (
+        corner, lambda s: (s.split(loop(s, "B", 1), [None, 4]), s.reverse_compute_at("C", loop(s, "B", 1), True)), """
+        B = T.alloc_buffer((6, 8), "float32")
+        for i, j_0 in T.grid(6, 2):
+            for j_1 in range(4):
+                with T.block("B"):
+                    vi = T.axis.spatial(6, i)
+                    vj = T.axis.spatial(8, j_0 * 4 + j_1)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for ax0, ax1 in T.grid(1, 4):
+                with T.block("C"):
+                    vi = T.axis.spatial(1, i + ax0)
+                    vj = T.axis.spatial(3, j_0 * 4 + ax1)
+                    T.where(i < 1 and j_0 * 4 + ax1 < 3)
+                    C[vi, vj] = B[vi, vj] + T.float32(1)"""),
+    "reverse_compute_at under a fused loop of an unknown extent": (
+        by_any, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)), """
+        B = T.alloc_buffer((3, 4, n), "float32")
+        for f in range(n * 4):
+            for p in range(3):
+                block B
+            for ax0 in range(3):
+                with T.block("C"):
+                    vp = T.axis.reduce(3, ax0)
+                    vi = T.axis.spatial(4, f // n)
+                    vj = T.axis.spatial(n, f % n)
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + B[vp, vi, vj]"""),
     "compute_at covers the halo of a tile": (
         window, lambda s: s.compute_at("B", s.split(loop(s, "C", 0), [None, 4])[0]), """
         B = T.alloc_buffer((12,), "float32")

@@ -90,7 +90,39 @@ def two_parts_apart(A: T.Buffer((5, 9), "float32"), C: T.Buffer((5, 9), "float32
                 C[vi, vj] = B[vj]
 
 
+@T.prim_func
+def squares(A: T.Buffer((14, 4), "float32"), B: T.Buffer((14, 4), "float32")):
+    for i, j, k in T.grid(4, 4, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(14, i * i + j)
+            vk = T.axis.spatial(4, k)
+            B[vi, vk] = A[vi, vk] + T.float32(1)
+
+
+@T.prim_func
+def stepping(A: T.Buffer((5, 8), "float32"), B: T.Buffer((5, 8), "float32")):
+    for i, j in T.grid(5, 2):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            vj = T.axis.spatial(8, j * 4)
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def squares_summed(A: T.Buffer((5, 8), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            vk = T.axis.reduce(8, k * k // 2)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
 LEGAL = {
+    "reorder below a loop that squares": (squares, lambda s: s.reorder(*reversed(s.get_loops("B")[1:])), """
+        for i, k, j in T.grid(4, 4, 4):
+            block B"""),
     "split where the factor does not divide": (doubled, lambda s: s.split(loop(s, "B", 1), [None, 4]), """
         for i, j_0, j_1 in T.grid(5, 6, 4):
             with T.block("B"):
@@ -225,6 +257,12 @@ REFUSED = [
     (scan, lambda s: s.reorder(*reversed(s.get_loops("B"))),
      "iterator vj of block B is of type scan; its turns must keep their order"),
     (shift, lambda s: s.reorder(*reversed(s.get_loops("A"))), "block A reads other elements of A than it writes"),
+    (squares, lambda s: s.reorder(*(loop(s, "B", n) for n in (0, 2, 1))),
+     "the binding of block B is not affine: its iterator vi is i * i + j, a product of loops; bind iterators to sums"),
+    (stepping, lambda s: s.reorder(*reversed(s.get_loops("B"))),
+     "the binding of block B is not affine: its iterator vj is j * 4, which meets one value in 4; bind it to the loop"),
+    (squares_summed, lambda s: s.parallel(loop(s, "B", 0)),
+     "parallel: argument 'loop': the binding of block B is not affine: its iterator vk is k * k // 2, a product of loops"),
     (sums_together, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 0)),
      "the reduction of block B runs around several blocks; separate the blocks first"),
     (handed_on, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 0)),

@@ -91,6 +91,70 @@ def with_notes(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), N: 
                 B[vi] = B[vi] + A[vi, vk]
 
 
+@T.prim_func
+def partly_written(A: T.Buffer((5, 9), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,), "float32")
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def init_by_let(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                zero: T.float32 = T.float32(0)
+                B[vi] = zero
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def two_sums(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), C: T.Buffer((6,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+                C[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+            C[vi] = C[vi] + A[vi, vk] * A[vi, vk]
+
+
+@T.prim_func
+def two_kept_sums(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), C: T.Buffer((6,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+                C[vi] = T.float32(0)
+            b: T.float32 = B[vi] + A[vi, vk]
+            c: T.float32 = C[vi] + A[vi, vk] * A[vi, vk]
+            B[vi] = b
+            C[vi] = c
+
+
+@T.prim_func
+def factor_kept(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            a: T.float32 = A[vi, vk]
+            b: T.float32 = B[vi] + a
+            B[vi] = b
+
+
 LEGAL = {
     "decompose_reduction at the reduction": (matmul, lambda s: s.decompose_reduction("C", loop(s, "C", 2)), """
         for i, j in T.grid(13, 22):
@@ -219,6 +283,16 @@ REFUSED = [
      "loop i holds 2 blocks; one reduction block is needed"),
     (sometimes, lambda s: s.rfactor(loop(s, "B", 1)),
      "the terms of block B cannot be regrouped: its init and its body are not one store each of the same buffers"),
+    (partly_written, lambda s: s.rfactor(loop(s, "B", 1)),
+     "block root is no stage pipeline: block C may read elements of B that no block has written; write all of them"),
+    (init_by_let, lambda s: s.rfactor(loop(s, "B", 1)),
+     "its init keeps zero in a variable; store the value itself"),
+    (two_sums, lambda s: s.rfactor(loop(s, "B", 1)),
+     "its value of B is no variable of its own; keep each in one before the stores"),
+    (two_kept_sums, lambda s: s.rfactor(loop(s, "B", 1)),
+     "B and C are of different shapes; give the results buffers of one shape"),
+    (factor_kept, lambda s: s.rfactor(loop(s, "B", 1)),
+     "variable a is no result of it; put its value in where it is used"),
     (started, lambda s: s.rfactor(loop(s, "B", 1)),
      "its init S[vi] is not the neutral element T.float32(0.0) of its operation"),
     (difference, lambda s: s.rfactor(loop(s, "B", 1)),

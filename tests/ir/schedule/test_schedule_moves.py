@@ -124,7 +124,7 @@ def test_cache_read_for_some_consumers():
     copy = sch.cache_read("T_exp", "X", "local", ["T_exp"])
     assert names(sch, sch.get_consumers(copy)) == ["T_exp"]
     everyone = sch.cache_read("T_max", "X", "local")
-    assert names(sch, sch.get_consumers(everyone)) == ["T_max", "X_local"]
+    assert names(sch, sch.get_consumers(everyone)) == ["X_local", "T_max"]
     assert_same(func, sch.func)
 
 
