@@ -18,6 +18,7 @@ from ..tir.constants import ConstantArray
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
+from ..tir.shuffle import Shuffle
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
 from .evaluator import vector_load
@@ -243,6 +244,10 @@ def _broadcast(value, lanes):
     return E.Broadcast(as_expr(_value(value)), _lanes(lanes))
 
 
+def _shuffle(vectors, indices):
+    return Shuffle([as_expr(_value(v)) for v in vectors], [as_expr(_value(i)) for i in indices])
+
+
 def _range(start, stop):
     """T.Range(start, stop), in a region."""
     start, stop = match_dtype(*matched(start, stop))
@@ -301,7 +306,7 @@ TYPED = {
     "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
     "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
-    "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast,
+    "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast, "Shuffle": _shuffle,
 }
 
 
@@ -349,14 +354,12 @@ ROWS = {
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
     "index_map": _index_map, "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
-_SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {
     "llvm_lookup_intrinsic_id": "instructions of LLVM's go by their names",
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
-    "Shuffle": _SHUFFLE,
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
     "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
     "bind": "bind iterators as in vi = T.axis.spatial(8, i)",

@@ -2,6 +2,7 @@
 from ...ir import expr as _expr
 from ...ir.expr import *  # noqa: F401,F403
 from ...ir.te import CommReducer, ProducerLoad, Reduce  # noqa: F401
+from ...ir.tir.shuffle import Shuffle  # noqa: F401
 
 
 class EqualOp:

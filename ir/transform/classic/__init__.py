@@ -50,6 +50,7 @@ from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
 from .small_floats import bf16_compute_legalize, bf16_storage_legalize
 from .vdevices import realize_vdevice, update_vdevice
+from .vector_types import pointer_value_type_rewrite
 from .vectorize import vectorize_loop
 
 CLASSIC = rows(
@@ -94,6 +95,7 @@ CLASSIC = rows(
     ("NarrowDataType", tir_row, narrow_data_type),
     ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
     ("UnifyThreadBinding", tir_row, unify_threads),
+    ("PointerValueTypeRewrite", tir_row, pointer_value_type_rewrite, "no blocks"),
     ("ReduceBranchingThroughOvercompute", tir_row, reduce_branching_through_overcompute, "", "", 0, {
         "tir.ReduceBranchingThroughOvercompute": arguments("use_dataflow_analysis")}),
     ("PlanAndUpdateBufferAllocationLocation", tir_row, place_buffers, "blocks, no views", "", 0, None, {

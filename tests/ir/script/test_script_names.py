@@ -36,6 +36,7 @@ EXPRESSIONS = {
     "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)": "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)",
     **{f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)": f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)"
        for f in ("evens", "odds")},
+    "T.Shuffle([T.Broadcast(x, 4), y], [4, 0])": "T.Shuffle([T.Broadcast(x, 4), y], [4, 0])",
     "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
     "T.held(T.Broadcast(x, 4))": "T.held(T.Broadcast(x, 4))",
     **{f"T.{name}(T.Broadcast(i, 4))": f"T.{name}(T.Broadcast(i, 4))" for name in ("low_i8", "low_u8", "low_i16")},
