@@ -195,7 +195,7 @@ class BlockParser(Evaluator):
         if name is not None:
             self.define(name, var)
         thread = IterVar(Range(const(0, extent.dtype), extent), var, "thread", tag)
-        key = "virtual_thread" if tag.startswith("vthread") else "thread_extent"
+        key = "virtual_thread" if tag.startswith(("vthread", "cthread")) else "thread_extent"
         return Scoped(lambda rest: AttrStmt(thread, key, extent, rest))
 
     def _match(self, node, source, buffer):

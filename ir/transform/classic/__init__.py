@@ -48,7 +48,7 @@ from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
-from .small_floats import bf16_compute_legalize, bf16_storage_legalize
+from .small_floats import bf16_compute_legalize, bf16_storage_legalize, fp8_compute_legalize
 from .vdevices import realize_vdevice, update_vdevice
 from .vector_types import pointer_value_type_rewrite
 from .vectorize import vectorize_loop
@@ -74,6 +74,7 @@ CLASSIC = rows(
     ("DecorateDeviceScope", tir_row, decorate_device_scope),
     ("ExtractPrimFuncConstants", module_row, extract_constants),
     ("ForceNarrowIndexToInt32", tir_row, force_narrow_index_to_int32),
+    ("FP8ComputeLegalize", tir_row, fp8_compute_legalize, "flat buffers", "widened arithmetic"),
     ("HoistExpression", tir_row, hoist_expression, "", "", 0, {"tir.HoistExpression": arguments(
         "hoisted_conditionals", "hoisted_let_bindings")}),
     ("HoistIfThenElse", tir_row, hoist_if_then_else, "", "", 0, {"tir.HoistIfThenElse": arguments(

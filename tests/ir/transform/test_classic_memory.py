@@ -466,3 +466,39 @@ def test_compaction_shares_among_virtual_threads_in_either_order():
         assert [b.shape[0].value for b in made] == [8]
         run(after, a, c)
         np.testing.assert_array_equal(c, (a + 1) * 2)
+
+
+def test_virtual_threads_that_share_nothing():
+    def func(tag):
+        tx = tvm.te.thread_axis(tag)
+        ib = tvm.tir.ir_builder.create()
+        A, B = tvm.tir.decl_buffer((8,), "float32", "A"), tvm.tir.decl_buffer((8,), "float32", "B")
+        a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+        ib.scope_attr(tx, "virtual_thread", 2)
+        own = ib.allocate("float32", 4, name="own", scope="local")
+        with ib.for_range(0, 4) as i:
+            own[i] = a[i]
+        with ib.for_range(0, 4) as i:
+            b[tx * 4 + i] = own[i]
+        return tvm.tir.PrimFunc([A, B], ib.get())
+
+    extents, outputs = [], []
+    for tag in ("vthread", "cthread"):
+        before = func(tag)
+        after = done("InjectVirtualThread", before)
+        extents += [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)]
+        outputs.append(results(after, arguments(before))[1])
+        np.testing.assert_array_equal(outputs[-1], np.tile(arguments(before)[0][:4], 2))
+    assert extents == [4, 8]
+
+
+def test_what_holds_for_a_scope_of_a_builder():
+    ib = tvm.tir.ir_builder.create()
+    A = tvm.tir.decl_buffer((2,), "int32", "A")
+    a = ib.buffer_ptr(A)
+    with ib.new_scope():
+        ib.scope_attr(A.data, "marked", 1)
+        a[0] = 1
+    a[1] = 2
+    first, second = ib.get().seq
+    assert first.attr_key == "marked" and first.body.value.value == 1 and second.value.value == 2
