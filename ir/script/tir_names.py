@@ -97,6 +97,8 @@ def _buffer(how, shape, dtype="float32", data=None, strides=None, elem_offset=No
 
 
 def _match_buffer(param, shape=None, dtype="float32", *args, **kwargs):
+    if shape is None and isinstance(param, BufferRegion):
+        shape = [r.extent for r in param.region]
     if shape is None:
         raise TypeError("give the shape of the matched buffer")
     return replace(_buffer("match", shape, dtype, *args, **kwargs), source=param)
