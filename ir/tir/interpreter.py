@@ -305,7 +305,7 @@ class Compiler:
             if isinstance(extent, E.Var) and not self.known(extent):
                 self.emit(f"{self.name(extent)} = {self.expr(match.source.region[k].extent)}")
         source, drop = self.name(match.source.buffer), len(match.source.region) - len(match.buffer.shape)
-        first = f"[{', '.join(['0'] * drop)}]" if drop else ""  # leading axes of extent 1 that the buffer leaves out
+        first = f"[{', '.join([*['0'] * drop, '...'])}]" if drop else ""  # leading axes of extent 1 that the buffer leaves out
         self.emit(f"{self.name(match.buffer)} = {source}[{region}]{first}")
         self.views.add(id(match.buffer))
 
