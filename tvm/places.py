@@ -24,7 +24,7 @@ relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.trans
 rpc
 target
 te te.replay te.schedule te.stage
-testing
+testing testing.tir
 tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
 topi topi.cuda topi.generic topi.nn
 """.split())

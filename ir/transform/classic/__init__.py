@@ -43,6 +43,7 @@ from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
 from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
 from .split_pattern import renormalize_split_pattern
+from .software_pipeline import inject_software_pipeline
 from .ssa import convert_ssa
 from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
@@ -83,6 +84,7 @@ CLASSIC = rows(
     ("InjectDoubleBuffer", tir_row, inject_double_buffer, "", "", 0, {
         "tir.InjectDoubleBuffer": arguments("split_loop")}),
     ("InjectVirtualThread", tir_row, on_loops(inject_virtual_thread), "no blocks", "", 0, None, {"flat": True}),
+    ("InjectSoftwarePipeline", tir_row, inject_software_pipeline, "opaque blocks"),
     ("InstrumentProfileIntrinsics", module_row, instrument_profile_intrinsics, "", "", 0, {
         "tir.instrument_lwp": (flag, lambda value: {}), **{
             f"tir.{name}": setting(name, kind) for name, kind in LWP_SETTINGS.items()}}),
