@@ -246,6 +246,11 @@ def _broadcast(value, lanes):
     return E.Broadcast(as_expr(_value(value)), _lanes(lanes))
 
 
+def _call(dtype, op, args):
+    """T.Call(dtype, op, args): a call of an operator by its name, "tir.exp"."""
+    return Call(DataType(dtype), getattr(op, "name", op), tuple(as_expr(_value(a)) for a in args))
+
+
 def _shuffle(vectors, indices):
     return Shuffle([as_expr(_value(v)) for v in vectors], [as_expr(_value(i)) for i in indices])
 
@@ -342,6 +347,7 @@ ROWS = {
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
     "type_annotation": DataType,
+    "Call": _call,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
     "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
@@ -363,7 +369,6 @@ ABSENT = {
     "buffer_load": "write A[i, j]",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
-    "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
     "bind": "bind iterators as in vi = T.axis.spatial(8, i)",
 }
 T = Namespace("T", ROWS, dtype_name, ABSENT)

@@ -36,6 +36,7 @@ from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
 from .loop_partition import loop_partition
+from .lower_builtin import lower_tvm_builtin
 from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
 from .reduce_branching import reduce_branching_through_overcompute
@@ -92,6 +93,7 @@ CLASSIC = rows(
     ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
+    ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
     ("MakePackedAPI", module_row, make_packed_api),
     ("MakeUnpackedAPI", module_row, make_unpacked_api),

@@ -1,5 +1,5 @@
-"""BF16ComputeLegalize, BF16StorageLegalize and FP8ComputeLegalize as scripts know them: GPUs of CUDA compute in bfloat16
-themselves."""
+"""BF16ComputeLegalize, BF16StorageLegalize and FP8ComputeLegalize as scripts know them: GPUs of CUDA compute in
+bfloat16 themselves."""
 from __future__ import annotations
 
 from ...target import Target
