@@ -313,7 +313,8 @@ TYPED = {
     "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
     "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
-    "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast, "Shuffle": _shuffle,
+    "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast,
+    "Shuffle": _shuffle,
 }
 
 
