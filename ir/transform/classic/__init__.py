@@ -35,6 +35,7 @@ from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
+from .local_stage import manifest_shared_memory_local_stage
 from .loop_partition import loop_partition
 from .lower_builtin import lower_tvm_builtin
 from .narrow_dtype import narrow_data_type
@@ -95,6 +96,7 @@ CLASSIC = rows(
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("ManifestSharedMemoryLocalStage", tir_row, manifest_shared_memory_local_stage, "opaque blocks"),
     ("MakePackedAPI", module_row, make_packed_api),
     ("MakeUnpackedAPI", module_row, make_unpacked_api),
     ("NarrowDataType", tir_row, narrow_data_type),
