@@ -25,7 +25,7 @@ relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.trans
 rpc
 target
 te te.replay te.schedule te.stage
-testing
+testing testing.tir
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
 tir.stmt_functor tir.transform tir.type_checker
 topi topi.cuda topi.generic topi.nn

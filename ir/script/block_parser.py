@@ -195,7 +195,7 @@ class BlockParser(Evaluator):
         if name is not None:
             self.define(name, var)
         thread = IterVar(Range(const(0, extent.dtype), extent), var, "thread", tag)
-        key = "virtual_thread" if tag.startswith("vthread") else "thread_extent"
+        key = "virtual_thread" if tag.startswith(("vthread", "cthread")) else "thread_extent"
         return Scoped(lambda rest: AttrStmt(thread, key, extent, rest))
 
     def _match(self, node, source, buffer):
@@ -235,7 +235,9 @@ class BlockParser(Evaluator):
         if frame.init is not None:
             written = {id(w.buffer) for w in writes}
             reads = tuple(r for r in reads if id(r.buffer) not in written)
-        found = ([views.get(id(r.buffer), r) for r in regions] for regions in (reads, writes))
+        own = set(map(id, frame.allocs))
+        found = ([r for r in (views.get(id(r.buffer), r) for r in regions) if id(r.buffer) not in own]
+                 for regions in (reads, writes))
         return tuple(tuple(regions) if given is None else given
                      for given, regions in zip((frame.reads, frame.writes), found))
 

@@ -109,6 +109,10 @@ class ExprPrinter:
         """True for an integer that prints as Python's own."""
         return isinstance(e, IntImm) and e.dtype == self.default_int
 
+    def expr_Shuffle(self, e):
+        vectors, indices = (sequence(self.exprs(part), "[]") for part in (e.vectors, e.indices))
+        return f"T.Shuffle({vectors}, {indices})", ATOM
+
     # ------------------------------------------------------------ leaves
 
     def expr_Not(self, e):

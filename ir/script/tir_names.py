@@ -18,6 +18,7 @@ from ..tir.constants import ConstantArray
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
+from ..tir.shuffle import Shuffle
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
 from .evaluator import vector_load
@@ -246,6 +247,15 @@ def _broadcast(value, lanes):
     return E.Broadcast(as_expr(_value(value)), _lanes(lanes))
 
 
+def _call(dtype, op, args):
+    """T.Call(dtype, op, args): a call of an operator by its name, "tir.exp"."""
+    return Call(DataType(dtype), getattr(op, "name", op), tuple(as_expr(_value(a)) for a in args))
+
+
+def _shuffle(vectors, indices):
+    return Shuffle([as_expr(_value(v)) for v in vectors], [as_expr(_value(i)) for i in indices])
+
+
 def _range(start, stop):
     """T.Range(start, stop), in a region."""
     start, stop = match_dtype(*matched(start, stop))
@@ -305,6 +315,7 @@ TYPED = {
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
     "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
     "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast,
+    "Shuffle": _shuffle,
 }
 
 
@@ -338,6 +349,7 @@ ROWS = {
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
     "type_annotation": DataType,
+    "Call": _call,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate, "llvm_lookup_intrinsic_id": str,
     "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
@@ -352,15 +364,12 @@ ROWS = {
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
     "index_map": _index_map, "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
-_SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
-    "Shuffle": _SHUFFLE,
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
-    "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
     "bind": "bind iterators as in vi = T.axis.spatial(8, i)",
 }
 T = Namespace("T", ROWS, dtype_name, ABSENT)

@@ -9,8 +9,9 @@ from .function import PrimFunc, prim_func  # noqa: F401
 from .index_map import IndexMap  # noqa: F401
 from .intrin import *  # noqa: F401,F403
 from .runtime_ops import *  # noqa: F401,F403
+from .shuffle import Shuffle  # noqa: F401
 from .size_var import SizeVar  # noqa: F401
 from .stmt import (  # noqa: F401
     AllocateConst, AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
-from .unlowered import BufferRealize, Prefetch, ProducerRealize, ProducerStore, Shuffle  # noqa: F401
+from .unlowered import BufferRealize, Prefetch, ProducerRealize, ProducerStore  # noqa: F401

@@ -63,7 +63,7 @@ class _Definitions(Visitor):
     def visit_Var(self, v):
         if v in self.past and v not in self.open:
             raise VerifyError(f"Invalid use of undefined variable {v.name} at {', '.join(self.path)}: it was defined in "
-                              f"{self.past[v]}, and is no longer in-scope")
+                              f"{self.past[v]}, and is no longer in-scope.")
 
     def visit_For(self, loop):
         self.visit((loop.min, loop.extent))

@@ -198,7 +198,7 @@ class Compiler:
                 if p.dtype != "handle":  # a pointer is what the caller gives
                     self.emit(f"{name} = {value}")
         for p in func.params:
-            if p in func.buffer_map and not _is_flat(func.buffer_map[p]):
+            if p in func.buffer_map and not _is_flat(func.buffer_map[p]) and func.buffer_map[p].dtype.lanes == 1:
                 self.check_shape(func.buffer_map[p], self.name(p))
         self.stmt(func.body)
         head = [f"{name} = {text}" for text, name in self.immediates.items()]
@@ -211,14 +211,21 @@ class Compiler:
                 self.emit(f"{self.name(extent)} = {array}.shape[{k}]")
                 self.nonneg.add(id(extent))
         flat = f"{_is_flat(buffer)} or {array}.ndim != {len(buffer.shape)}"
-        self.emit(f"{self.name(buffer)} = view({array}, {flat})")
+        of_vectors = buffer.dtype.lanes > 1
+        self.emit(f"{self.name(buffer)} = " + (
+            f"{array}.reshape({self.shape(buffer)})" if of_vectors else f"view({array}, {flat})"))
         self.declare_views(buffer.data, array)
 
     def declare_views(self, pointer, array):
         """Name the buffers that lie over the memory of an array."""
         for b in self.over.get(id(pointer), ()):
-            shape = "None" if _is_flat(b) else f"[{', '.join(self.expr(s) for s in b.shape)}]"
+            shape = "None" if _is_flat(b) and b.dtype.lanes == 1 else self.shape(b)
             self.emit(f"{self.name(b)} = None if {array} is None else reread({array}, '{b.dtype.numpy.name}', {shape})")
+
+    def shape(self, buffer):
+        """The dimensions of an array that is a buffer: vectors are one of their own."""
+        lanes = [str(buffer.dtype.lanes)] if buffer.dtype.lanes > 1 else []
+        return f"[{', '.join([*map(self.expr, buffer.shape), *lanes])}]"
 
     def check_shape(self, buffer, array):
         shape = ", ".join(self.expr(s) for s in buffer.shape)
@@ -298,7 +305,7 @@ class Compiler:
             if isinstance(extent, E.Var) and not self.known(extent):
                 self.emit(f"{self.name(extent)} = {self.expr(match.source.region[k].extent)}")
         source, drop = self.name(match.source.buffer), len(match.source.region) - len(match.buffer.shape)
-        first = f"[{', '.join(['0'] * drop)}]" if drop else ""  # leading axes of extent 1 that the buffer leaves out
+        first = f"[{', '.join([*['0'] * drop, '...'])}]" if drop else ""  # leading axes of extent 1 that the buffer leaves out
         self.emit(f"{self.name(match.buffer)} = {source}[{region}]{first}")
         self.views.add(id(match.buffer))
 
@@ -430,6 +437,11 @@ class Compiler:
     def expr_Broadcast(self, e):
         text = f"np.repeat({self.expr(e.value)}, {e.lanes})"
         return self.immediate(text) if isinstance(e.value, E.FloatImm) else text
+
+    def expr_Shuffle(self, e):
+        lanes = f"np.concatenate([{', '.join(f'np.atleast_1d({self.expr(v)})' for v in e.vectors)}])"
+        indices = [i.value for i in e.indices]
+        return f"{lanes}[{indices[0] if len(indices) == 1 else indices}]"
 
     def expr_Let(self, e):
         return f"({self.name(e.var)} := {self.expr(e.value)}, {self.expr(e.body)})[1]"

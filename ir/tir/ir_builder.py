@@ -114,6 +114,10 @@ class IRBuilder:
         self._open[-1].pop()
         return self._scope(lambda body: last.replace(else_case=body))
 
+    def new_scope(self):
+        """`with ib.new_scope():` what holds for the rest of a scope ends with it."""
+        return self._scope(lambda body: body)
+
     # ------------------------------------------------------------ what holds for the rest of a scope
 
     def let(self, var_name, value):

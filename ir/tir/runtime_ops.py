@@ -13,6 +13,9 @@ from .device_ops import DEVICE_OPS, SHUFFLES
 ROWS = {
     "tvm_struct_get": ("arr index field dtype", None),
     "tvm_struct_set": ("arr index field value", "int32"),
+    "tvm_stack_alloca": ("kind num", "handle"),
+    "tvm_call_packed_lowered": ("name values types begin end", "int32"),
+    "tvm_call_cpacked_lowered": ("name values types begin end resource", "int32"),
     "lookup_param": ("param_name", "handle"),
     "isnullptr": ("val", "bool"),
     "assume": ("cond", "bool"),

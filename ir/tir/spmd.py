@@ -198,7 +198,7 @@ class _Threads(Compiler):
         loops = [x for x in collect(s, S.For) if x.kind == "thread_binding"]
         if loops and self.inside is None:
             self._kernel(s, loops)
-        elif s.kind != "thread_binding" or s.thread_binding.startswith("vthread"):
+        elif s.kind != "thread_binding" or s.thread_binding.startswith(("vthread", "cthread")):
             super().stmt_For(s)
         else:
             self._bound(s)

@@ -17,23 +17,6 @@ def _expressions(owner, *names):
 
 
 @node
-class Shuffle(PrimExpr):
-    """The lanes `indices` of vectors, one behind the other; of one index a scalar."""
-
-    vectors: tuple
-    indices: tuple
-
-    def __post_init__(self):
-        _expressions(self, "vectors", "indices")
-        if not self.vectors or not self.indices:
-            raise ValueError("Shuffle takes a vector and an index at least")
-
-    @property
-    def dtype(self):
-        return self.vectors[0].dtype.element.with_lanes(len(self.indices))
-
-
-@node
 class BufferRealize(Stmt):
     """The memory for the box `bounds` of a buffer while body runs, where a condition holds."""
 
@@ -84,4 +67,4 @@ class Prefetch(Stmt):
         object.__setattr__(self, "bounds", tuple(self.bounds))
 
 
-__all__ = ["BufferRealize", "Prefetch", "ProducerRealize", "ProducerStore", "Shuffle"]
+__all__ = ["BufferRealize", "Prefetch", "ProducerRealize", "ProducerStore"]

@@ -306,13 +306,13 @@ class _Verifier(Visitor):
                        if id(v) not in self.vars]
         for b in block.alloc_buffers:
             self._layout(b)
-        for m in block.match_buffers:
-            self.visit(m.source)
-        own = [*block.alloc_buffers, *matched]
-        frame.own.update(id(b) for b in own)
-        with self.defining(layout_vars, own):
-            self.visit(block.init)
-            self.visit(block.body)
+        frame.own.update(id(b) for b in (*block.alloc_buffers, *matched))
+        with self.defining(buffers=block.alloc_buffers):
+            for m in block.match_buffers:
+                self.visit(m.source)
+            with self.defining(layout_vars, matched):
+                self.visit(block.init)
+                self.visit(block.body)
 
 
 __all__ = ["VerifyError", "verify"]

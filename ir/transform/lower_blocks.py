@@ -2,7 +2,7 @@
 then predicates and allocations become statements."""
 from __future__ import annotations
 
-from ..expr import Call, IntImm, Var, as_expr, const, is_const_int, logical_and
+from ..expr import Call, IntImm, Var, as_expr, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, collect
 from ..tir.stmt import AttrStmt, DeclBuffer, IfThenElse, seq
 from .match_buffers import MatchedBuffers
@@ -29,7 +29,8 @@ class _LowerInit(StmtMutator):
 
 def convert_blocks_to_opaque(func):
     """Requires no inits. Ensures opaque blocks, without iteration variables: their bodies, signatures and predicates
-    are in terms of loop variables. Raises ValueError for a block with an init."""
+    are in terms of loop variables. Raises ValueError for a block with an init, and for a predicate that names the
+    block's own iterators, which have no value where it is asked."""
     return func.replace(body=_ToOpaque().visit(func.body))
 
 
@@ -44,6 +45,11 @@ class _ToOpaque(Mutator):
         block = realize.block
         if block.init is not None:
             raise ValueError(f"block {block.name_hint} has an init; run LowerInitBlock first")
+        own = {iv.var for iv in block.iter_vars}
+        named = [v.name for v in free_vars(realize.predicate) if v in own] if own else ()
+        if named:
+            raise ValueError(f"block {block.name_hint}: its predicate {realize.predicate} names its iterator {named[0]}; "
+                             "say it by what that is bound to")
         self.binding.update((iv.var, self.visit(value)) for iv, value in zip(block.iter_vars, realize.iter_values))
         return realize.replace(iter_values=(), predicate=self.visit(realize.predicate),
                                block=self.generic_visit(block.replace(iter_vars=())))

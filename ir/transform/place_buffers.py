@@ -25,7 +25,8 @@ def place_buffers(func, precise=False):
     kernel stays outside all bound loops, unless each thread uses it for itself. Shared memory is one for all threads of
     a block wherever it is allocated.
 
-    precise: signatures of the blocks that allocate say which regions are accessed, not all of each buffer.
+    precise: signatures of the blocks that allocate say which regions are accessed, not all of each buffer; and a block
+    that is all that its loop has allocates what belongs there.
     """
     scan = _Scan()
     scan.visit(func.body)
@@ -92,6 +93,9 @@ class _Scan(Visitor):
         if DIM_ALIGN in block.annotations and any(blocks(block.body)):
             self.pinned.update(id(r.buffer) for r in block.writes)
         self.alias.add(block)
+        for match in block.match_buffers:  # stands where its source is allocated already
+            key = self.alias[match.source.buffer]
+            self.shared[key] = _common(self.shared.get(key, self.loops), self.loops)
         around, self.filled = self.filled, {self.alias[r.buffer] for r in block.writes} - {
             self.alias[r.buffer] for r in block.reads}
         self.visit(block.body)
@@ -174,9 +178,14 @@ class _Move(StmtMutator):
         return loop.replace(body=self._allocating(buffers, body) if buffers else body)
 
     def _allocating(self, buffers, body):
-        """An opaque block around `body` that allocates `buffers`."""
-        name = unique_name(f"alloc_{buffers[0].name}", self.names)
+        """`body` in an opaque block that allocates `buffers`, or the one that it is."""
         own = set(map(id, buffers))
+        if self.precise and isinstance(body, BlockRealize) and body.block.init is None:
+            reads, writes = (tuple(r for r in regions if id(r.buffer) not in own)
+                             for regions in (body.block.reads, body.block.writes))
+            return body.replace(block=body.block.replace(
+                reads=reads, writes=writes, alloc_buffers=(*body.block.alloc_buffers, *buffers)))
+        name = unique_name(f"alloc_{buffers[0].name}", self.names)
         signature = access_regions(body) if self.precise else _signature(body)
         reads, writes = (tuple(r for r in regions if id(r.buffer) not in own) for regions in signature)
         return BlockRealize((), const(True), Block((), reads, writes, name, tuple(buffers), (), {}, None, body))

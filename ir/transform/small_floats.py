@@ -4,6 +4,8 @@ One mechanism for bfloat16, float16, float8 and float4: BF16ComputeLegalize and 
 """
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..dtype import DataType
@@ -16,12 +18,12 @@ SMALL_FLOATS = ("bfloat16", "float16", *FLOAT8)
 _OF_BITS = ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret")  # they take and give the bits
 
 
-def compute_legalize(func, dtypes=SMALL_FLOATS):
-    """Requires flat buffers. Ensures widened arithmetic: nothing is computed in `dtypes`, only in float32. Values are
+def compute_legalize(func, dtypes=SMALL_FLOATS, promoted="float32"):
+    """Requires flat buffers. Ensures widened arithmetic: nothing is computed in `dtypes`, only in `promoted`. Values are
     widened where they are loaded and rounded where they are stored, or where the program casts. Temporaries whose
     address is not taken hold float32. Of functions that are computed in float16 SmallFloatScalars does the same when
     vectors are made."""
-    return func if computed_in_halves(func) else _if_used(func, dtypes, _Compute)
+    return func if computed_in_halves(func) else _if_used(func, dtypes, partial(_Compute, wide=DataType(promoted)))
 
 
 def storage_legalize(func, dtypes=SMALL_FLOATS):
@@ -72,30 +74,29 @@ class _Scan(Visitor):
         self.visit(call.args)
 
 
-def _wide(dtype):
-    return DataType("float32").with_lanes(dtype.lanes)
-
-
 class _Compute(Mutator):
-    def __init__(self, scan):
-        self.small, self.addressed, self.vectors = scan.small, scan.addressed, scan.vectors
+    def __init__(self, scan, wide=DataType("float32")):
+        self.small, self.addressed, self.vectors, self.computed = scan.small, scan.addressed, scan.vectors, wide
         self.promoted = {}  # id(buffer) -> the float32 buffer in its place
         self.wide = {}      # variable of a let -> the float32 one in its place
 
     def parameter(self, buffer):
         return buffer
 
+    def _wide(self, dtype):
+        return self.computed.with_lanes(dtype.lanes)
+
     # ------------------------------------------------ what is wide afterwards
 
     def visit_Var(self, v):
-        return self.wide.get(v) or (Cast(_wide(v.dtype), v) if self.small(v.dtype) else v)
+        return self.wide.get(v) or (Cast(self._wide(v.dtype), v) if self.small(v.dtype) else v)
 
     def visit_FloatImm(self, e):
-        return FloatImm("float32", e.value) if self.small(e.dtype) else e
+        return FloatImm(self.computed, e.value) if self.small(e.dtype) else e
 
     def visit_Cast(self, e):
         value = self.visit(e.value)
-        return Cast(_wide(e.dtype), self._rounded(value, e.dtype)) if self.small(e.dtype) else cast(value, e.dtype)
+        return Cast(self._wide(e.dtype), self._rounded(value, e.dtype)) if self.small(e.dtype) else cast(value, e.dtype)
 
     def visit_Call(self, call):
         if call.op == "tir.address_of":
@@ -106,12 +107,12 @@ class _Compute(Mutator):
             args = tuple(self._rounded(new, old.dtype) if self.small(old.dtype) else new
                          for new, old in zip(args, call.args))
             call = call.replace(args=args)
-            return Cast(_wide(call.dtype), call) if self.small(call.dtype) else call
-        return call.replace(args=args, dtype=_wide(call.dtype) if self.small(call.dtype) else call.dtype)
+            return Cast(self._wide(call.dtype), call) if self.small(call.dtype) else call
+        return call.replace(args=args, dtype=self._wide(call.dtype) if self.small(call.dtype) else call.dtype)
 
     def visit_BufferLoad(self, load):
         load = load.replace(buffer=self.promoted.get(id(load.buffer), load.buffer), indices=self.visit(load.indices))
-        return Cast(_wide(load.dtype), load) if self.small(load.dtype) else load
+        return Cast(self._wide(load.dtype), load) if self.small(load.dtype) else load
 
     def visit_Broadcast(self, e):
         value = self.visit(e.value)
@@ -130,7 +131,7 @@ class _Compute(Mutator):
     def visit_LetStmt(self, let):
         value = self.visit(let.value)
         if self.small(let.var.dtype):
-            self.wide[let.var] = Var(let.var.name, _wide(let.var.dtype))
+            self.wide[let.var] = Var(let.var.name, self._wide(let.var.dtype))
         return let.replace(var=self.wide.get(let.var, let.var), value=value, body=self.visit(let.body))
 
     visit_Let = visit_LetStmt
@@ -138,7 +139,7 @@ class _Compute(Mutator):
     def visit_DeclBuffer(self, decl):
         b = decl.buffer
         if self.small(b.dtype) and id(b) not in self.addressed and self.vectors:
-            self.promoted[id(b)] = b.replace(dtype=_wide(b.dtype), data=Var(b.name, "handle"))
+            self.promoted[id(b)] = b.replace(dtype=self._wide(b.dtype), data=Var(b.name, "handle"))
         return decl.replace(buffer=self.promoted.get(id(b), b), body=self.visit(decl.body))
 
     def _kept(self, value, dtype):

@@ -319,3 +319,26 @@ def uneven(x: T.Buffer((32,), "float32")):
 def test_what_registers_cannot_do_is_refused(func, message):
     with pytest.raises(WarpMemoryError, match=message):
         lowered(func, *LOOPS, "FlattenBuffer", "LowerWarpMemory")
+
+
+@needs_emulator
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_the_schedule_of_a_product_that_tests_use(pipelined):
+    from ingot.meta_schedule.testing import te_workload
+    from ingot.testing.tir import mma_schedule
+
+    def places(i, j):
+        return i // 16, j // 16, *cuda.shared_16x16_to_ldmatrix_32x8_layout(i % 16, j % 16)
+
+    func = tvm.te.create_prim_func(te_workload.matmul(64, 64, 64, "float16", "float32"))
+    s = mma_schedule(func, 16, "float16", False, [1, 1, 2, 1, 2], [1, 2, 1, 1, 2], [2, 2, 1], places, places, places,
+                     cuda.LDMATRIX_f16_A_INTRIN, cuda.LDMATRIX_f16_B_INTRIN, cuda.MMA_f16f16f32_INTRIN,
+                     cuda.MMA_fill_16x16_f32_INTRIN, cuda.MMA_store_16x16_f32_global_INTRIN)
+    if pipelined:
+        loop = s.get_loops(s.get_block("C_o_update"))[3]
+        s.annotate(loop, "software_pipeline_stage", [0, 0, 1])
+        s.annotate(loop, "software_pipeline_order", [0, 1, 2])
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (64, 64)).astype(np.float16) for _ in range(2))
+    *_, c = emulated(tvm.build(s.mod, "cuda-sm_80"), a, b, np.zeros((64, 64), np.float32), policy="down late")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

@@ -4,10 +4,10 @@ from ...ir.expr import *  # noqa: F401,F403
 from ...ir.expr import IMMEDIATES, BinaryExpr as BinaryOpExpr, CompareExpr as CmpExpr, PrimExpr, And, Not, Or
 from ...ir.te import CommReducer, ProducerLoad, Reduce  # noqa: F401
 from ...ir.tir.stmt import BufferLoad  # noqa: F401
-from ...ir.tir.unlowered import Shuffle  # noqa: F401
+from ...ir.tir.shuffle import Shuffle  # noqa: F401
+from ...ir.tir.size_var import SizeVar  # noqa: F401
 
 ExprOp = PrimExprWithOp = PrimExpr  # what Python's operators are for
-SizeVar = _expr.Var
 
 
 class EqualOp:

@@ -35,7 +35,9 @@ from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
+from .local_stage import manifest_shared_memory_local_stage
 from .loop_partition import loop_partition
+from .lower_builtin import lower_tvm_builtin
 from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
 from .reduce_branching import reduce_branching_through_overcompute
@@ -43,13 +45,15 @@ from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
 from .profiling import LWP_SETTINGS, instrument_profile_intrinsics
 from .split_pattern import renormalize_split_pattern
+from .software_pipeline import inject_software_pipeline
 from .ssa import convert_ssa
 from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
-from .small_floats import bf16_compute_legalize, bf16_storage_legalize
+from .small_floats import bf16_compute_legalize, bf16_storage_legalize, fp8_compute_legalize
 from .vdevices import realize_vdevice, update_vdevice
+from .vector_types import pointer_value_type_rewrite
 from .vectorize import vectorize_loop
 
 CLASSIC = rows(
@@ -73,6 +77,7 @@ CLASSIC = rows(
     ("DecorateDeviceScope", tir_row, decorate_device_scope),
     ("ExtractPrimFuncConstants", module_row, extract_constants),
     ("ForceNarrowIndexToInt32", tir_row, force_narrow_index_to_int32),
+    ("FP8ComputeLegalize", tir_row, fp8_compute_legalize, "flat buffers", "widened arithmetic"),
     ("HoistExpression", tir_row, hoist_expression, "", "", 0, {"tir.HoistExpression": arguments(
         "hoisted_conditionals", "hoisted_let_bindings")}),
     ("HoistIfThenElse", tir_row, hoist_if_then_else, "", "", 0, {"tir.HoistIfThenElse": arguments(
@@ -81,6 +86,7 @@ CLASSIC = rows(
     ("InjectDoubleBuffer", tir_row, inject_double_buffer, "", "", 0, {
         "tir.InjectDoubleBuffer": arguments("split_loop")}),
     ("InjectVirtualThread", tir_row, on_loops(inject_virtual_thread), "no blocks", "", 0, None, {"flat": True}),
+    ("InjectSoftwarePipeline", tir_row, inject_software_pipeline, "opaque blocks"),
     ("InstrumentProfileIntrinsics", module_row, instrument_profile_intrinsics, "", "", 0, {
         "tir.instrument_lwp": (flag, lambda value: {}), **{
             f"tir.{name}": setting(name, kind) for name, kind in LWP_SETTINGS.items()}}),
@@ -88,12 +94,15 @@ CLASSIC = rows(
     ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
+    ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
+    ("ManifestSharedMemoryLocalStage", tir_row, manifest_shared_memory_local_stage, "opaque blocks"),
     ("MakePackedAPI", module_row, make_packed_api),
     ("MakeUnpackedAPI", module_row, make_unpacked_api),
     ("NarrowDataType", tir_row, narrow_data_type),
     ("LowerOpaqueBlock", tir_row, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks"),
     ("UnifyThreadBinding", tir_row, unify_threads),
+    ("PointerValueTypeRewrite", tir_row, pointer_value_type_rewrite, "no blocks"),
     ("ReduceBranchingThroughOvercompute", tir_row, reduce_branching_through_overcompute, "", "", 0, {
         "tir.ReduceBranchingThroughOvercompute": arguments("use_dataflow_analysis")}),
     ("PlanAndUpdateBufferAllocationLocation", tir_row, place_buffers, "blocks, no views", "", 0, None, {

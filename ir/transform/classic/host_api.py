@@ -89,7 +89,17 @@ def _unpacked(symbol, func, host):
 
 
 def _device(func):
-    return _DEVICES.get(Target.get(func.attrs[TARGET]).kind, 1)
+    return device_of(Target.get(func.attrs[TARGET]))
+
+
+def device_of(target):
+    """TVM's number of the kind of device that a target is."""
+    return _DEVICES.get(target.kind, 1)
+
+
+def code_of(dtype):
+    """TVM's number of the kind of numbers that a dtype is, or of pointers."""
+    return BOOL if dtype.is_bool else POINTER if dtype == "handle" else _CODES.get(str(dtype.code), 0)
 
 
 # ---------------------------------------------------------------- packed
@@ -259,4 +269,4 @@ class _Returned(Mutator):
                    BufferStore(self.code, const(code), (const(0),)), Evaluate(ret(0)))
 
 
-__all__ = ["make_packed_api", "make_unpacked_api"]
+__all__ = ["code_of", "device_of", "make_packed_api", "make_unpacked_api"]

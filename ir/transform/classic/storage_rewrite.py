@@ -12,6 +12,7 @@ from ...tir.buffer import Buffer
 from ...tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt,
                          While)
 from .contexts import defined_in
+from .vector_types import vectors_in_allocations
 
 REACH = 16           # how many times as large, or as small, memory may be that a buffer takes over
 SMALL_BITS = 32      # buffers of so few bits are registers
@@ -31,10 +32,11 @@ def storage_rewrite(func):
     - one takes the memory of another that is used no more, where both have one dimension and one dtype, and constant
       sizes that differ by no more than a factor of 16. Buffers of up to 32 bits and those of threads keep their own;
     - all of a scope with a tag, as "local.L0A", are parts of one, whatever their dtypes.
-    Shared buffers keep their memory: that others read before a barrier is not known here."""
+    Shared buffers keep their memory: that others read before a barrier is not known here.
+    What is left holds vectors where all its accesses are vectors of one number of lanes."""
     uses = _Uses(func)
     plan = _Plan(uses)
-    return func.replace(body=_Rewrite(plan).run(func.body))
+    return vectors_in_allocations(func.replace(body=_Rewrite(plan).run(func.body)))
 
 
 # ---------------------------------------------------------------- what is used where

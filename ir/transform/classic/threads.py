@@ -38,7 +38,7 @@ class _LowerOpaque(LowerOpaque):
         body = self.visit(loop.body)
         if loop.kind == "thread_binding":
             axis = IterVar(Range(loop.min, loop.extent), loop.loop_var, "thread", loop.thread_binding)
-            key = "virtual_thread" if loop.thread_binding.startswith("vthread") else "thread_extent"
+            key = "virtual_thread" if loop.thread_binding.startswith(("vthread", "cthread")) else "thread_extent"
             made = AttrStmt(axis, key, loop.extent, body)
         elif is_const_int(loop.extent, 1) and not loop.annotations:
             return with_value(body, loop.loop_var, loop.min)

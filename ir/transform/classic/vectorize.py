@@ -17,11 +17,12 @@ from ..walk import StmtMutator, with_value
 BY_LANE = frozenset(["tir.likely", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])  # calls of vectors, lane by lane
 
 
-def vectorize_loop(func, enable_vectorize=True, predicate=False):
+def vectorize_loop(func, enable_vectorize=True, predicate=None):
     """Requires flat buffers. Ensures no vectorized loops: where enable_vectorize is false they are serial, else vectors
     of as many lanes as iterations; a statement with a condition or a call that differs between lanes is in a serial
     loop of its own. No iteration uses what another one wrote. predicate: stores and loads of contiguous vectors under
-    a condition "index < limit" are of the lanes where it holds (T.get_active_lane_mask).
+    a condition "index < limit" are of the lanes where it holds (T.get_active_lane_mask); None: of vectors of
+    T.vscale() lanes, whose targets have masks.
 
     Raises ValueError for an extent that is neither a number nor, on an aarch64 target, a multiple of T.vscale(), and
     for while loops and vectors of unknown length within.
@@ -74,7 +75,8 @@ class _Vectors(Mutator):
     """Rewrites what stands in a vectorized loop, for all its iterations at once."""
 
     def __init__(self, loop, lanes, predicate):
-        self.loop, self.analyzer, self.predicate = loop, Analyzer(), predicate
+        self.loop, self.analyzer = loop, Analyzer()
+        self.predicate = isinstance(lanes, ScalableLanes) if predicate is None else predicate
         self.vectors = {loop.loop_var: Ramp(loop.min, const(1, loop.loop_var.dtype), lanes)}  # variable -> its values
 
     # ------------------------------------------------------------ statements
@@ -262,6 +264,11 @@ class _Vectors(Mutator):
             return call.replace(dtype=values[0].dtype, args=(condition, *values))
         if call.op == "tir.reinterpret":
             return call.replace(dtype=call.dtype.with_lanes(after[0]), args=args)
+        if call.op == "tir.call_llvm_pure_intrin":  # its name, how many arguments decide which one it is, and these
+            values = _alike(*args[2:]) if is_const_int(args[1]) else ()
+            if not values or values[0].dtype.lanes == 1:
+                raise _Scalar
+            return call.replace(dtype=call.dtype.with_lanes(values[0].dtype.lanes), args=(*args[:2], *values))
         if call.op not in BY_LANE:
             raise _Scalar
         args = _alike(*args)

@@ -5,27 +5,31 @@ from functools import reduce
 
 from ...arith import Analyzer
 from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
+from ...node import collect
 from ...tir.intrin import address_of
 from ...tir.lanes import weak_alignments
-from ...tir.stmt import BufferLoad, BufferStore, Evaluate
+from ...tir.stmt import AttrStmt, BufferLoad, BufferStore, Evaluate, seq
 from ..walk import StmtMutator
-from .barriers import ASYNC_SCOPE
+from .barriers import ASYNC_COMMIT, ASYNC_IN_FLIGHT, ASYNC_SCOPE, ASYNC_WAIT
 
-CP_ASYNC = "tir.ptx_cp_async"
+CP_ASYNC, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wait_group"
 SIZES = (4, 8, 16)  # bytes that one copy may move
 
 
 def inject_ptx_async_copy(func):
-    """Requires flat buffers and no vectorized loops. Ensures that no attribute says `async_scope`: in one, stores to
+    """Requires flat buffers and no vectorized loops. Ensures that no attribute says `async_scope`,
+    `async_commit_queue_scope` or `async_wait_queue_scope`: groups are committed, and waited for, by calls; all of them,
+    where there are groups of several stages, which hardware does not tell apart. In an `async_scope`, stores to
     shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
     tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
     moves lies on a multiple of its bytes, if buffers do."""
-    return func.replace(body=_Inject(weak_alignments(func)).visit(func.body))
+    stages = {s.value.value for s in collect(func.body, AttrStmt) if s.attr_key == ASYNC_COMMIT}
+    return func.replace(body=_Inject(weak_alignments(func), len(stages) > 1).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self, weak):
-        self.inside, self.an, self.weak = False, Analyzer(), weak
+    def __init__(self, weak, several):
+        self.inside, self.an, self.weak, self.several = False, Analyzer(), weak, several
 
     def visit_For(self, loop):
         """A loop over neighbours, of a dtype that has no vectors, is one copy too."""
@@ -40,11 +44,23 @@ class _Inject(StmtMutator):
         return super().visit_For(loop)
 
     def visit_AttrStmt(self, stmt):
+        if stmt.attr_key == ASYNC_COMMIT:
+            return seq(self.visit(stmt.body), Evaluate(Call("void", COMMIT, ())))
+        if stmt.attr_key == ASYNC_WAIT:
+            return self.waiting(stmt.body)
         if stmt.attr_key != ASYNC_SCOPE:
             return stmt.replace(body=self.visit(stmt.body))
         around, self.inside = self.inside, True
         body, self.inside = self.visit(stmt.body), around
         return body
+
+    def waiting(self, body):
+        """What waits until so few groups are under way as an attribute says; none, where that is no number."""
+        pending = const(0)
+        if isinstance(body, AttrStmt) and body.attr_key == ASYNC_IN_FLIGHT:
+            value, body = self.an.simplify(body.value), body.body
+            pending = value if isinstance(value, IntImm) and not self.several else pending
+        return seq(Evaluate(Call("void", WAIT, (pending,))), self.visit(body))
 
     def visit_BufferStore(self, store):
         return (self.inside and copied(store, self.an, self.weak)) or store

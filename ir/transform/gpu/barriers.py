@@ -15,7 +15,7 @@ from ...expr import (
 from ...node import collect
 from ...tir.device_ops import ALLREDUCE, allreduce_parts
 from ...tir.stmt import (
-    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, statements)
+    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, seq, statements)
 from .room import BarrierError, Replace, before, sunk
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
 from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, in_several_blocks, lacking, same_thread
@@ -23,6 +23,7 @@ from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, in_several_block
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
+ASYNC_COMMIT, ASYNC_IN_FLIGHT = "async_commit_queue_scope", "async_wait_inflight_count"  # around a group, within a wait
 # Hardware operations that write registers alone
 _READS = ("tir.wgmma_sync", "tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync",
           "tir.tvm_fill_fragment", "tir.mma_fill")
@@ -372,14 +373,23 @@ class _Kernel:
             return stmt, _Summary()
         value = self.touching(stmt.value) if isinstance(stmt.value, PrimExpr) else _Summary()
         if stmt.attr_key == ASYNC_WAIT:
-            items = tuple((x, False) for x in self.arriving(stmt))
-            value = value.then(_Summary(items, items))
-            body, summary = self.visited(stmt.body)
-            return stmt.replace(body=body), value.then(summary)
+            return self.waited(stmt, value)
         around, self.inside = self.inside, self.inside or stmt.attr_key == ASYNC_SCOPE
         body, summary = self.joined(value, *self.visited(stmt.body))
         self.inside = around
         return stmt.replace(body=body), summary
+
+    def waited(self, stmt, value):
+        """A wait for copies, with a barrier behind it where what follows uses what other threads have copied."""
+        items = tuple((x, False) for x in self.arriving(stmt))
+        arrived = _Summary(items, items)
+        body, summary = self.visited(stmt.body)
+        worst, _ = self.need(arrived.tail, summary.head)
+        if worst:
+            counted = isinstance(body, AttrStmt) and body.attr_key == ASYNC_IN_FLIGHT
+            behind = seq(self.barrier(worst), body.body if counted else body)
+            body, summary = body.replace(body=behind) if counted else behind, _BARRIERS[worst].then(summary)
+        return stmt.replace(body=body), value.then(arrived).then(summary)
 
     def visit_AssertStmt(self, stmt):
         body, summary = self.joined(self.touching(stmt.condition), *self.visited(stmt.body))

@@ -26,9 +26,8 @@ from ...tir.renew import renew_defs
 from ...tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferStore, Evaluate, For, IfThenElse, SeqStmt,
                          seq)
 from ..walk import StmtMutator, blocks, without
+from .async_copy import COMMIT, WAIT
 from .barriers import ASYNC_SCOPE
-
-COMMIT, WAIT = "tir.ptx_commit_group", "tir.ptx_wait_group"
 
 
 class PipelineError(ValueError):
@@ -86,7 +85,7 @@ class _Inject(StmtMutator):
         loop = loop.replace(body=self.visit(loop.body))
         if STAGES not in loop.annotations and ORDER not in loop.annotations:
             return loop
-        return _Pipeline(loop, self.func, self.is_async, self.names).build()
+        return Pipeline(loop, self.func, self.is_async, self.names).build()
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class _Part:
     is_async: bool = False
 
 
-class _Pipeline:
+class Pipeline:
     """One loop. A turn t runs a statement of stage s for iteration t - s, where there is such an iteration."""
 
     def __init__(self, loop, func, is_async, names):
@@ -121,7 +120,7 @@ class _Pipeline:
         self.uniform = bool(self.groups) and all(p.is_async for p in self.parts if p.stage < self.last) and (
             self.extent is None or self.extent > self.last)
         self._check()
-        self.versions = {id(b): self._versioned(b) for b in self.allocs}
+        self.versions = {id(b): self.versioned(b) for b in self.allocs}
         self.data = {b.data: self.versions[id(b)][0].data for b in self.allocs if b.data is not None}
 
     def fail(self, what):
@@ -156,7 +155,7 @@ class _Pipeline:
 
     # ------------------------------------------------------------ versions
 
-    def _versioned(self, buffer):
+    def versioned(self, buffer):
         """(the buffer with a version per iteration that is alive at once, how many): the buffer itself where one is."""
         key = id(buffer)
         first = [p for p in self.parts if key in p.writes]
@@ -165,10 +164,17 @@ class _Pipeline:
             return buffer, 1
         begins, ends = min(p.stage for p in first), max(p.stage for p in used)
         count = ends - begins + 1 + (ends > begins) * int(self.loop.annotations.get(LAG, 0))
-        if count == 2 and all(r.order < w.order for r in used if r.stage == ends for w in first if w.stage == begins):
+        if count == 2 and all(r.order < w.order or self.disjoint(w, r, buffer) for r in used if r.stage == ends
+                              for w in first if w.stage == begins):
             count = 1  # each turn reads the last time before it writes
-        if count == 1:
-            return buffer, 1
+        return (buffer, 1) if count == 1 else self.in_versions(buffer, count)
+
+    def disjoint(self, writer, user, buffer):
+        """Whether a part surely uses other elements of a buffer than another one writes, whatever their iterations."""
+        return False
+
+    def in_versions(self, buffer, count):
+        """(a buffer with so many versions of another along a new first dimension, how many)."""
         strides = buffer.strides and (buffer.strides[0] * buffer.shape[0], *buffer.strides)
         shape = (const(count, buffer.shape[0].dtype) if buffer.shape else const(count), *buffer.shape)
         return decl_buffer(shape, buffer.dtype, buffer.name, buffer.scope, strides,
@@ -372,4 +378,4 @@ def _touched(stmt):
     return frozenset(reads), frozenset(writes)
 
 
-__all__ = ["PipelineError", "inject_double_buffer", "inject_software_pipeline", "statements_in"]
+__all__ = ["Pipeline", "PipelineError", "inject_double_buffer", "inject_software_pipeline", "statements_in"]

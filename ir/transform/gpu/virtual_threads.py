@@ -10,6 +10,7 @@ from ...tir.stmt import (
 from ..walk import StmtMutator
 from .threads import is_bound
 
+OWN = "cthread"   # the axis of virtual threads that share nothing
 MOST_COPIES = 16  # iterations that are unrolled
 
 
@@ -18,6 +19,8 @@ def inject_virtual_thread(func, flat=False):
     uses what another one wrote, run one after the other around each statement that depends on them. Other statements
     run once for all. Buffers that are declared inside and differ between iterations get a dimension. A loop without a
     constant extent becomes a serial one where it is.
+
+    A loop bound to "cthread" is one of threads of which each has all that is declared inside for itself.
 
     flat: buffers of one dimension keep that, for the iterations one after another, and few iterations are written out.
     """
@@ -30,7 +33,7 @@ class _Inject(StmtMutator):
 
     def visit_For(self, loop):
         loop = loop.replace(body=self.visit(loop.body))
-        if not is_bound(loop, "vthread"):
+        if not (is_bound(loop, "vthread") or is_bound(loop, OWN)):
             return loop
         if not isinstance(loop.extent, IntImm):
             return loop.replace(kind="serial", thread_binding=None)
@@ -44,7 +47,7 @@ class _Differing:
     def __init__(self, loop, flat):
         self.loop, self.flat, self.variables = loop, flat, {loop.loop_var}
         self.inside = {d.buffer for d in collect(loop.body, DeclBuffer)}
-        self.buffers, size = set(), -1
+        self.buffers, size = set(self.inside) if is_bound(loop, OWN) else set(), -1
         while size != len(self.variables) + len(self.buffers):
             size = len(self.variables) + len(self.buffers)
             self._find(loop.body, False)

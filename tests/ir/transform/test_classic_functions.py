@@ -1,6 +1,8 @@
 """Passes over calls between the PrimFuncs of a module: what each makes of a small one."""
+import ml_dtypes
 import numpy as np
 import pytest
+from interp import run
 from tir_cases import assert_same_results, results
 
 import ingot as tvm
@@ -166,3 +168,23 @@ def test_bits_of_bits_are_themselves():
 
     after = tvm.tir.transform.FP8StorageLegalize()(tvm.IRModule({"main": func}))["main"]
     assert after.buffers[0].dtype == "uint8" and not collect(after.body, Call)
+
+
+@pytest.mark.parametrize("wide", ["float16", "float32"])
+def test_what_floats_of_8_bits_are_computed_in(wide):
+    @T.prim_func
+    def func(A: T.Buffer((6,), "float8_e4m3fn"), B: T.Buffer((6,), "float8_e4m3fn")):
+        for i in range(6):
+            B[i] = A[i] * A[i] + T.float8_e4m3fn(0.5)
+
+    mod = tvm.IRModule({"main": func})
+    after = tvm.tir.transform.FP8ComputeLegalize(wide)(mod)["main"]
+    store, = collect(after.body, tvm.tir.BufferStore)
+    assert store.value.value.dtype == wide
+    a = np.array([0.5, -1.25, 3, 14, np.nan, 2 ** -9], ml_dtypes.float8_e4m3fn)
+    b = np.zeros_like(a)
+    run(after, a, b)
+    expected = (a.astype(wide) * a.astype(wide) + np.dtype(wide).type(0.5)).astype(a.dtype)
+    np.testing.assert_array_equal(b.astype("float32"), expected.astype("float32"))
+    with pytest.raises(ValueError, match="FP8ComputeLegalize computes in float32 or float16, not float8_e5m2"):
+        tvm.tir.transform.FP8ComputeLegalize("float8_e5m2")(mod)

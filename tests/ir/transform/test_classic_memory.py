@@ -466,3 +466,109 @@ def test_compaction_shares_among_virtual_threads_in_either_order():
         assert [b.shape[0].value for b in made] == [8]
         run(after, a, c)
         np.testing.assert_array_equal(c, (a + 1) * 2)
+
+
+def test_virtual_threads_that_share_nothing():
+    def func(tag):
+        tx = tvm.te.thread_axis(tag)
+        ib = tvm.tir.ir_builder.create()
+        A, B = tvm.tir.decl_buffer((8,), "float32", "A"), tvm.tir.decl_buffer((8,), "float32", "B")
+        a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+        ib.scope_attr(tx, "virtual_thread", 2)
+        own = ib.allocate("float32", 4, name="own", scope="local")
+        with ib.for_range(0, 4) as i:
+            own[i] = a[i]
+        with ib.for_range(0, 4) as i:
+            b[tx * 4 + i] = own[i]
+        return tvm.tir.PrimFunc([A, B], ib.get())
+
+    extents, outputs = [], []
+    for tag in ("vthread", "cthread"):
+        before = func(tag)
+        after = done("InjectVirtualThread", before)
+        extents += [int(d.buffer.shape[0]) for d in collect(after.body, DeclBuffer)]
+        outputs.append(results(after, arguments(before))[1])
+        np.testing.assert_array_equal(outputs[-1], np.tile(arguments(before)[0][:4], 2))
+    assert extents == [4, 8]
+
+
+def test_what_holds_for_a_scope_of_a_builder():
+    ib = tvm.tir.ir_builder.create()
+    A = tvm.tir.decl_buffer((2,), "int32", "A")
+    a = ib.buffer_ptr(A)
+    with ib.new_scope():
+        ib.scope_attr(A.data, "marked", 1)
+        a[0] = 1
+    a[1] = 2
+    first, second = ib.get().seq
+    assert first.attr_key == "marked" and first.body.value.value == 1 and second.value.value == 2
+
+
+def test_a_block_that_is_all_of_its_loop_allocates():
+    @T.prim_func
+    def before(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32")):
+        C = T.alloc_buffer((8, 16), "float32")
+        for i in range(8):
+            with T.block("row"):
+                vi = T.axis.spatial(8, i)
+                row = T.match_buffer(A[vi, 0:16], dtype="float32", offset_factor=1)
+                for j in range(16):
+                    with T.block("c"):
+                        vj = T.axis.spatial(16, j)
+                        C[vi, vj] = row[0, vj] + T.float32(1)
+                for j in range(16):
+                    with T.block("b"):
+                        vj = T.axis.spatial(16, j)
+                        B[vi, vj] = C[vi, 15 - vj]
+
+    after = done("PlanAndUpdateBufferAllocationLocation", before)
+    row, = (b for b in collect(after.body, tvm.tir.Block) if b.name_hint == "row")
+    assert [b.name for b in row.alloc_buffers] == ["C"] and [r.buffer.name for r in row.writes] == ["B"]
+    assert [r.buffer.name for r in row.reads] == ["A"]
+    inputs = arguments(before)
+    assert_same_results(results(before, inputs), after, inputs)
+
+
+def test_a_block_matches_what_it_allocates():
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32")):
+        for i in range(4):
+            with T.block("row"):
+                vi = T.axis.spatial(4, i)
+                C = T.alloc_buffer((2, 8), "float32")
+                first = T.match_buffer(C[0, 0:8], (8,))
+                for j in range(8):
+                    with T.block("c"):
+                        vj = T.axis.spatial(8, j)
+                        first[vj] = T.Cast("float32", vi * vj)
+                for j in range(8):
+                    with T.block("a"):
+                        vj = T.axis.spatial(8, j)
+                        A[vi, vj] = C[0, vj]
+
+    row, = (b for b in collect(before.body, tvm.tir.Block) if b.name_hint == "row")
+    assert not row.reads and [r.buffer.name for r in row.writes] == ["A"]
+    a = np.zeros((4, 8), "float32")
+    run(before, a)
+    np.testing.assert_array_equal(a, np.outer(np.arange(4), np.arange(8)))
+
+
+def test_views_of_views_keep_their_memory():
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32")):
+        C = T.alloc_buffer((4, 8), "float32")
+        for i in range(4):
+            with T.block("row"):
+                vi = T.axis.spatial(4, i)
+                row = T.match_buffer(C[vi, 0:8], (8,))
+                for j in range(8):
+                    with T.block("element"):
+                        vj = T.axis.spatial(8, j)
+                        one = T.match_buffer(row[vj], ())
+                        one[()] = T.float32(2)
+                        A[vi, vj] = one[()]
+
+    after = done("PlanAndUpdateBufferAllocationLocation", before)
+    row, = (b for b in collect(after.body, tvm.tir.Block) if b.name_hint == "row")
+    assert [b.name for b in row.alloc_buffers] == ["C"]
+    assert_same_results(results(before, arguments(before)), after, arguments(before))

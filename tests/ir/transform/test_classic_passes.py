@@ -339,3 +339,16 @@ def test_simplify_keeps_what_did_nothing_before():
     assert_becomes("Simplify", before, expected)
     inputs = [np.zeros(8, "float32"), 5]
     assert_same_results(results(before, inputs), done("Simplify", before), inputs)
+
+
+def test_predicates_are_about_loops():
+    @T.prim_func(check_well_formed=False)
+    def func(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("b"):
+                vi = T.axis.spatial(8, i)
+                T.where(vi < 6)
+                A[vi] = 1
+
+    with pytest.raises(ValueError, match="block b: its predicate vi < 6 names its iterator vi"):
+        done("ConvertBlocksToOpaque", func)

@@ -93,3 +93,27 @@ def test_while_loops_are_refused():
 
     with pytest.raises(ValueError, match="A while loop inside a vectorized loop not supported"):
         vectorized(before)
+
+
+def test_masks_of_scalable_vectors_need_no_setting():
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), n: T.int32):
+        for i in T.vectorized(T.vscale() * 4):
+            if i < n:
+                A[i] = T.float32(2)
+
+    with tvm.target.Target("llvm -mtriple=aarch64-linux-gnu"):
+        after = CLASSIC["VectorizeLoop"]()(tvm.IRModule({"main": before}))["main"]
+        serial = vectorized(before, predicate=False)
+    assert not collect(after.body, (For, IfThenElse)) and after.body.indices[0].count is not None
+    assert collect(serial.body, For)
+
+
+def test_instructions_of_llvm_take_vectors():
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.vectorized(8):
+            A[i] = T.call_llvm_pure_intrin("float32", "llvm.pow", T.uint32(2), B[i], T.float32(3))
+
+    call = vectorized(before).body.value
+    assert [a.dtype for a in call.args[1:]] == ["uint32", "float32x8", "float32x8"] and call.dtype == "float32x8"

@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 
-from ..codegen.toolchains import cpu_flags
-from ..ir.arith import Analyzer
-from ..ir.dtype import DataType
-from ..ir.expr import IntImm, const, logical_and, substitute
-from ..ir.tir.values import values_of
-from ..runtime.device import cpu, device
-from .comparing import CompareBeforeAfter, fixture, parameter, parameters  # noqa: F401
+from ...codegen.toolchains import cpu_flags
+from ...ir.arith import Analyzer
+from ...ir.dtype import DataType
+from ...ir.expr import IntImm, const, logical_and, substitute
+from ...ir.tir.values import values_of
+from ...runtime.device import cpu, device
+from ..comparing import CompareBeforeAfter, fixture, parameter, parameters  # noqa: F401
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7):
