@@ -75,12 +75,26 @@ def assert_holds(condition, *values, text=""):
     return ()
 
 
+def _axis(a, n):
+    """An axis of a tensor, counted from 0. IndexError where it has none of this number."""
+    if not 0 <= n < a.ndim:
+        raise IndexError(f"a tensor of {a.ndim} dimensions has no axis {n}")
+    return int(n)
+
+
+_FACTS = {  # "tensor_" + name -> what it says of an NDArray
+    "ndim": lambda a: a.ndim, "byte_offset": lambda a: a.byte_offset,
+    "elem_offset": lambda a: a.byte_offset // a.elements.itemsize,
+    "shape_i": lambda a, n: a.shape[_axis(a, n)],
+    "stride_i": lambda a, n: a.elements.strides[_axis(a, n)] // a.elements.itemsize,
+    "dtype_bits": lambda a: DataType(a.dtype).bits, "dtype_lanes": lambda a: DataType(a.dtype).lanes,
+    "dtype_code": lambda a: DataType(a.dtype).type_code,
+}
+
+
 def _inspected(name):
-    found = {"tensor_ndim": lambda a: a.ndim, "tensor_dtype_bits": lambda a: a.dtype.itemsize * 8,
-             "tensor_dtype_lanes": lambda a: 1, "tensor_byte_offset": lambda a: 0, "tensor_elem_offset": lambda a: 0,
-             "tensor_shape_i": lambda a, n: a.shape[n], "tensor_stride_i": lambda a, n: a.strides[n] // a.itemsize,
-             "tensor_dtype_code": lambda a: {"i": 0, "u": 1, "b": 1, "f": 2}.get(a.dtype.kind, 4)}[name]
-    return lambda data, *rest: int(found(data.__array__(), *rest))
+    found = _FACTS[name.removeprefix("tensor_")]
+    return lambda data, *rest: int(found(data, *rest))
 
 
 PLAIN_CALLS = {  # name -> function of the arguments' values

@@ -254,8 +254,7 @@ def _inspected(name, at_axis=False):
     def of_tensor(tensor):
         info = _tensor(f"inspect.{name}", tensor)
         facts = {"tensor_dtype_bits": ("uint8", info.dtype.bits), "tensor_dtype_lanes": ("uint16", info.dtype.lanes),
-                 "tensor_dtype_code": ("uint8", {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 1}.get(
-                     info.dtype.code))}
+                 "tensor_dtype_code": ("uint8", info.dtype.type_code)}
         if name == "tensor_ndim":
             return PrimStructInfo("int32") if info.ndim < 0 else PrimStructInfo(value=IntImm("int32", info.ndim))
         dtype, value = facts.get(name, ("int64", None))
