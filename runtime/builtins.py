@@ -59,19 +59,26 @@ def _view(data, shape=None, dtype=None, relative_byte_offset=None):
                              int(relative_byte_offset or 0))
 
 
+def _shown(value):
+    """A value as text: arrays as numpy's, tuples of them in parentheses."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, ShapeTuple):
+        return f"({', '.join(map(_shown, value))})"
+    return str(value.numpy() if isinstance(value, NDArray) else value)
+
+
 def print_values(values, text):
     """R.print: values in a format, or side by side."""
-    shown = [v.numpy() if isinstance(v, NDArray) else v for v in values]
-    print(text.format(*shown) if text else " ".join(map(str, shown)))
+    shown = list(map(_shown, values))
+    print(text.format(*shown) if text else " ".join(shown))
     return ()
 
 
 def assert_holds(condition, *values, text=""):
-    """R.assert_op. Raises AssertionError."""
+    """R.assert_op. Raises AssertionError, with the values in a format, or one behind the other."""
     if not bool(np.asarray(plain(condition))):
-        values = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
-        shown = [v.numpy() if isinstance(v, NDArray) else v for v in values]
-        raise AssertionError(text.format(*shown) if text else "Assertion Failed")
+        several = len(values) == 1 and isinstance(values[0], tuple) and not isinstance(values[0], ShapeTuple)
+        shown = list(map(_shown, values[0] if several else values))
+        raise AssertionError(text.format(*shown) if text else ", ".join(shown) or "Assertion Failed")
     return ()
 
 

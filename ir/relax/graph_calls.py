@@ -157,8 +157,8 @@ class GraphNamespace(Namespace):
                 inspect.signature(self.composites[name]).parameters):
             raise strict
         try:
-            info = rule(*self._values(name, args, kwargs)) if rule else infer_partial(
-                lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
+            info = rule(*self._values(name, args, kwargs)) if rule else None
+            info = info or infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
@@ -217,6 +217,8 @@ class GraphNamespace(Namespace):
 
     def in_operators(self, call):
         """A call in classic form as an expression of operators. InferError where its arguments are not known."""
+        if call.op in ("to_vdevice", "hint_on_device"):  # what is built runs on one device
+            return call.args[0]
         if call.op in self.runtime:
             raise InferError(f"{call.op} is no operator of the table: the program stays as it is")
         return self.made(str(call.op), **self._arguments(call))

@@ -250,6 +250,18 @@ def shape_of(operands, attrs):
     return ShapeStructInfo(None, x.ndim) if x.dims is None else ShapeStructInfo(x.dims)
 
 
+def reshape(operands, attrs):
+    """None, as rows tell; InferError where -1 or 0 stand for what the tensor's dimensions, not known, would say."""
+    x, shape = info_of("reshape", operands[0]), operands[1]
+    dims = getattr(shape, "values", shape)
+    if x.dims is not None or not isinstance(dims, (list, tuple)):
+        return None
+    told = next((d for d in map(plain, dims) if isinstance(d, int) and d in (-1, 0)), None)
+    if told is not None:
+        fail("reshape", f"what {told} stands for cannot be told, since the tensor's shape is not known: {x}")
+    return None
+
+
 def flatten(operands, attrs):
     x = info_of("flatten", operands[0])
     dims = dims_in(x)
@@ -310,7 +322,8 @@ def repeat(operands, attrs):
 
 
 RULES = {
-    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten,
+    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "reshape": reshape,
+    "flatten": flatten,
     "repeat": repeat, **WINDOW_RULES, "split": split,
     "strided_slice": strided_slice, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
     "take": take, "einsum": einsum,
