@@ -14,7 +14,7 @@ dlight dlight.base dlight.gpu
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
-relax relax.analysis relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
+relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
 relax.report relax.transform relax.utils relax.vm
 relax.backend relax.backend.cblas relax.backend.pattern_registry
 relax.frontend relax.frontend.onnx
