@@ -7,6 +7,7 @@ from .expr import Range as _Range
 from .module import BaseFunc, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, make_node, save_json, structural_equal, structural_hash  # noqa: F401
 from .op import Op, register_op_attr  # noqa: F401
+from .relax.struct_info import PrimStructInfo as PrimType  # noqa: F401  (what TVM's types were)
 from .transform import instrument  # noqa: F401
 from .vdevice import DummyGlobalInfo, VDevice  # noqa: F401
 from . import topi, transform  # noqa: F401

@@ -101,8 +101,8 @@ class NDArray:
         """a[:] = value, all elements at once; a number is every element."""
         if index is not Ellipsis and index != slice(None):
             raise IndexError(f"an NDArray is set as a whole, a[:] = x, not at {index!r}; .numpy() gives an array")
-        self.copyfrom(np.broadcast_to(value, _unpacked(self._array).shape) if np.ndim(value) == 0 and not isinstance(value, NDArray)
-                      else value)
+        single = np.ndim(value) == 0 and not isinstance(value, NDArray)
+        self.copyfrom(np.broadcast_to(value, _unpacked(self._array).shape) if single else value)
 
     def __getitem__(self, index):
         if index is not Ellipsis and index != slice(None):

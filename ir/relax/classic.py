@@ -315,7 +315,7 @@ def _split(ops, args, attrs):
             raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} parts")
         attrs["sections"] = (size,) * (parts - 1) + (extent - size * (parts - 1),)
     else:
-        ends = (0, *(min(max(p + extent if p < 0 else p, 0), extent) for p in parts), extent)
+        ends = (0, *(min(max(p, 0), extent) for p in parts), extent)
         attrs["sections"] = tuple(max(b - a, 0) for a, b in zip(ends, ends[1:]))
     return args, attrs
 

@@ -11,6 +11,7 @@ from .. import op as op_table
 from ..op import InferError
 from ..dtype import DataType
 from ..tir.index_map import IndexMap
+from .call_checks import CHECKS
 from .classic import Function, Namespace, dtype_of, plain, shape_of, widened
 from .expr import PrimValue, RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
 from .infos import same_info
@@ -132,12 +133,16 @@ class GraphNamespace(Namespace):
     def call(self, name, /, *args, **kwargs):
         strict = None
         values = list(leaves((args, kwargs)))
+        if name in CHECKS and not any(e.struct_info is None for e in values):
+            CHECKS[name](*self.bound(name, args, kwargs))
         if name in self.runtime:
             info = None if any(e.struct_info is None for e in values) else self.runtime[name](*args, **kwargs)
             call = self._classic(name, args, kwargs, info)
             return call if name in ("to_vdevice", "hint_on_device") else _on_device(call, values)
         if any(e.struct_info is None for e in values):
             return self._classic(name, args, kwargs, None)
+        if name == "split" and _is_one_part(self.bound(name, args, kwargs)[1]):
+            return _on_device(self._classic(name, args, kwargs, RULES[name](*self._values(name, args, kwargs))), values)
         if not any(map(is_partial, values)):
             try:
                 made = self.made(name, *args, **kwargs)
@@ -219,6 +224,8 @@ class GraphNamespace(Namespace):
         """A call in classic form as an expression of operators. InferError where its arguments are not known."""
         if call.op in ("to_vdevice", "hint_on_device"):  # what is built runs on one device
             return call.args[0]
+        if call.op == "split" and _is_one_part(call.attrs):
+            return call.args[0]
         if call.op in self.runtime:
             raise InferError(f"{call.op} is no operator of the table: the program stays as it is")
         return self.made(str(call.op), **self._arguments(call))
@@ -232,6 +239,12 @@ class GraphNamespace(Namespace):
             if op_table.get(operator).arity[1] is None:
                 args = [args]
         return {**dict(zip(names, args)), **attrs}
+
+
+def _is_one_part(attrs):
+    """Whether a split gives the tensor as it is, and no tuple."""
+    parts = attrs.get("indices_or_sections")
+    return len(parts) == 0 if isinstance(parts, (list, tuple)) else plain(parts) == 1
 
 
 def _takes_any(function):
