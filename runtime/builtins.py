@@ -138,4 +138,6 @@ _BY_NAME = {
 for _name, _function in _BY_NAME.items():
     register_func(f"vm.builtin.{_name}", _function, override=True)
 
+register_func("runtime.TVMArrayCreateView", _view, override=True)
+
 __all__ = ["Closure", "PLAIN_CALLS", "ShapeTuple", "assert_holds", "flat_sizes", "plain", "print_values"]

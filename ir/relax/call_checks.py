@@ -49,6 +49,13 @@ def _split(operands, attrs):
         fail("split", f"indices_or_sections must be integers, they are {parts}", InferTypeError)
 
 
+def _take(operands, attrs):
+    info = getattr(operands[0], "struct_info", None)
+    if attrs.get("mode") == "nan" and isinstance(info, TensorStructInfo) and not info.dtype.is_float and (
+            info.dtype != "void"):
+        fail("take", f"mode='nan' gives NaN for indices outside, which {info.dtype} has not")
+
+
 def _norm(name):
     """All tensors of a normalization have one dtype."""
     def check(operands, attrs):
@@ -61,7 +68,8 @@ def _norm(name):
 
 CHECKS = {
     "full": _scalar("full"), "full_like": _scalar("full_like"), "where": _where, "image.resize2d": _resize,
-    "split": _split, "ones": _dtype_of_nothing("ones"), "zeros": _dtype_of_nothing("zeros"),
+    "split": _split, "take": _take,
+    "ones": _dtype_of_nothing("ones"), "zeros": _dtype_of_nothing("zeros"),
     "nn.batch_norm": _norm("nn.batch_norm"), "nn.layer_norm": _norm("nn.layer_norm"),
 }
 __all__ = ["CHECKS"]

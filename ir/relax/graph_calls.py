@@ -146,6 +146,9 @@ class GraphNamespace(Namespace):
         if not any(map(is_partial, values)):
             try:
                 made = self.made(name, *args, **kwargs)
+                if name == "split" and not isinstance(made, RelaxCall):  # parts of a symbolic axis
+                    return _on_device(self._classic(name, args, kwargs, RULES[name](
+                        *self._values(name, args, kwargs))), values)
                 if self._as_called(name, made, args, kwargs):
                     return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
                 whole = isinstance(made, RelaxCall) and (

@@ -7,7 +7,7 @@ from ..expr import IntImm
 from ..vdevice import VDevice
 from .classic import plain
 from .composites import operands
-from .expr import (DataflowVar, DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
+from .expr import (DERIVED, DataflowVar, DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
                    ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo, as_struct_info)
 from .ops.common import InferTypeError, fail, product, shape_text
 
@@ -97,6 +97,9 @@ def view(data, shape=None, dtype=None, relative_byte_offset=None):
     if shape is None and dtype is None and isinstance(offset, int) and offset > 0 and _elements(info) != 0:
         fail(name, f"the whole of a tensor from byte {offset} on ends beyond it: give a shape or a dtype")
     return _checked_view(name, info, out, offset)
+
+
+DERIVED["tvm.relax.struct_info.infer_view_sinfo"] = view
 
 
 def _checked_view(name, info, out, offset):

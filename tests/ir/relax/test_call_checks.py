@@ -54,8 +54,8 @@ def test_parts_of_symbolic_axes():
     fields = op.split(var(n, 3), [2, 5]).struct_info.fields
     for extent in (0, 1, 3, 5, 9):
         x = np.zeros((extent, 3))
-        sizes = [int(tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(f.shape[0], {n: tir.const(extent, "int64")})
-                                                   ).value) for f in fields]
+        known = {n: tir.const(extent, "int64")}
+        sizes = [int(tvm.arith.Analyzer().simplify(tir.stmt_functor.substitute(f.shape[0], known)).value) for f in fields]
         assert sizes == [len(p) for p in (x[:2], x[2:5], x[5:])]
     assert [int(f.shape[0]) for f in op.split(var(6), [-2, 4, 2, 9]).struct_info.fields] == [0, 4, 0, 4, 0]
 
@@ -117,3 +117,42 @@ def test_arguments_are_converted():
         g(1)
     with pytest.raises(ValueError, match="has no parameter ys"):
         args_converter.to_expr("ys")(lambda x: x)
+
+
+@I.ir_module
+class Taken:
+    @R.function
+    def main(x: R.Tensor(("n", 3, 4), "float32"), i: R.Tensor((2, 2), "int32")):
+        return R.take(x, i, axis=1, mode="nan")
+
+
+@I.ir_module
+class Parts:
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        y = R.split(x, [2, 5], axis=0)
+        z = R.split(x, 3, axis=0)
+        a, c = y[0], y[2]
+        d, f = z[0], z[2]
+        return R.sum(a, axis=0), R.sum(c, axis=0), R.sum(d), f
+
+
+@pytest.mark.parametrize("legalize", [lambda mod: mod, lambda mod: relax.transform.LegalizeOps()(mod)])
+def test_take_gives_nan_outside(legalize):
+    x, i = np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.array([[0, -1], [3, 2]], np.int32)
+    expected = np.where(((i >= 0) & (i < 3))[None, :, :, None], x[:, np.clip(i, 0, 2)], np.nan)
+    np.testing.assert_array_equal(tvm.compile(legalize(Taken), "c")(x, i), expected)
+    with pytest.raises(InferError, match="which int32 has not"):
+        op.take(var(3, dtype="int32"), var(2, dtype="int64"), axis=0, mode="nan")
+
+
+@pytest.mark.parametrize("legalize", [lambda mod: mod, lambda mod: relax.transform.LegalizeOps()(mod)])
+def test_symbolic_axes_are_split(legalize):
+    built = tvm.compile(legalize(Parts), "c")
+    for n in (3, 5, 8):
+        x = np.random.default_rng(n).random((n, 3), np.float32)
+        size = -(-n // 3)
+        for found, expected in zip(built(x), (x[:2].sum(0), x[5:].sum(0), x[:size].sum(), x[2 * size:])):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="no result for these sizes"):  # of one row no three parts
+        built(np.ones((1, 3), np.float32))
