@@ -205,6 +205,9 @@ class GraphNamespace(Namespace):
         spec = op_table.OPS.get(name) if name in WINDOWS else None
         if spec is not None:  # one number for each axis, however it is written
             attrs = {k: widened(name, spec, k, v) if k in _PER_AXIS else v for k, v in attrs.items()}
+        elif name in WINDOWS and name.endswith("d_transpose"):
+            attrs = {k: _each_axis(k, v, int(name[-len("1d_transpose")])) if k in _PER_AXIS else v
+                     for k, v in attrs.items()}
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]
@@ -242,6 +245,12 @@ class GraphNamespace(Namespace):
             if op_table.get(operator).arity[1] is None:
                 args = [args]
         return {**dict(zip(names, args)), **attrs}
+
+
+def _each_axis(key, value, rank):
+    """A number of a window as one for each axis, of padding for each side."""
+    value = (value,) * rank if isinstance(value, int) else value
+    return value * 2 if key == "padding" and len(value) == rank else value
 
 
 def _is_one_part(attrs):
