@@ -488,7 +488,7 @@ def _indexed(mod, through):
             continue
         if call.op in through and id(call.args[0]) in numbers:
             numbers[id(b.var)] = numbers[id(call.args[0])]
-        held = call.attrs.get("mode") in ("clip", "wrap")  # where the call itself keeps them inside
+        held = call.attrs.get("mode") in ("clip", "wrap", "nan")  # where the call itself keeps them inside
         if call.op in ("take", "gather_elements") and id(call.args[1]) in numbers and not held:
             yield numbers[id(call.args[1])], call.args[0].struct_info.shape[call.attrs["axis"] or 0]
 

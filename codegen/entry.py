@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 
 from ..ir.expr import IntImm, Var, cast, const, free_vars, is_const_int
-from ..ir.node import Mutator
+from ..ir.node import Mutator, collect
 from ..ir.tir.buffer import Buffer
+from ..ir.tir.effects import has_effect
+from ..ir.tir.stmt import AssertStmt
 from ..ir.transform.lower_intrin import lower_dim
 from ..ir.transform.store_result import RETURNS
 from .c_expr import COMMA, CExpr
@@ -35,7 +37,8 @@ class Entry:
 
     name: the function's, symbol: its C name; params: rows of its description, as dicts of C text; solved: lines that
     define symbolic dimensions; checks: expressions of an ingot_status; workspace: its bytes as C text, "" for none, and
-    workspace_solved: the part of `solved` that it needs; call: the kernel's call.
+    workspace_solved: the part of `solved` that it needs; call: the kernel's call. has_effects: whether that does more
+    than write to outputs.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Entry:
     workspace: str
     workspace_solved: tuple
     call: str
+    has_effects: bool = False
 
 
 def signature_of(func):
@@ -114,7 +118,7 @@ class _Builder:
         call = f"{kernel.function.name}({', '.join([*worker, *self._arguments(offsets)])})"
         return Entry(
             self.name, self.symbol, kernel, params, self._used(*checks, call, workspace), checks, workspace,
-            self._used(workspace), call)
+            self._used(workspace), call, has_effect(self.func.body) or bool(collect(self.func.body, AssertStmt)))
 
     # ------------------------------------------------------------ symbolic dimensions
 
@@ -218,7 +222,7 @@ class _Builder:
     def _param(self, x):
         dtype = x.dtype
         code, bits = dlpack_type(dtype)
-        row = {"name": x.name, "dtype": str(dtype), "code": code, "bits": bits, "ndim": -1, "shape": (),
+        row = {"name": x.name, "dtype": str(dtype), "code": code, "bits": bits, "lanes": dtype.lanes, "ndim": -1, "shape": (),
                "dims": (), "strides": (), "align": 1, "is_output": 0, "is_wide": 0}
         if isinstance(x, Var):
             return row

@@ -132,10 +132,18 @@ def _texts(e):
         "kernel_comment": e.kernel.comment, "kernel_signature": "\n".join(wrapped("static " + signature)),
         "kernel_body": e.kernel.body, "together": together, "call": call,
         "solved": [_line(x) for x in e.solved], "workspace_solved": [_line(x) for x in e.workspace_solved],
-        "checks": [_returned(x) for x in e.checks],
+        "extents": _extents(e), "checks": [_returned(x) for x in e.checks],
         "check_workspace": _returned(f"ingot_check_workspace(f, workspace, workspace_bytes, (size_t)({e.workspace}), "
                                      "error)"),
     }
+
+
+def _extents(e):
+    """What an entry does where symbolic dimensions are 0: nothing where that leaves nothing to write."""
+    if not any(d.startswith("INGOT_DIM") for p in e.params for d in p["shape"]):
+        return []
+    idle = [] if e.has_effects else [_line("if (ingot_is_idle(f, args)) return INGOT_OK;")]
+    return [*idle, _returned("ingot_check_extents(f, args, error)")]
 
 
 def _together(e, signature, end):
@@ -168,5 +176,5 @@ def _param(p):
         return "(const char *const[]){" + ", ".join(f'"{c_string(v)}"' for v in values) + "}" if values else "NULL"
 
     shape = "(const int64_t[]){" + ", ".join(p["shape"]) + "}" if p["shape"] else "NULL"
-    return (f'"{c_string(p["name"])}", "{p["dtype"]}", {{{p["code"]}, {p["bits"]}, 1}}, {p["ndim"]}, {shape}, '
+    return (f'"{c_string(p["name"])}", "{p["dtype"]}", {{{p["code"]}, {p["bits"]}, {p["lanes"]}}}, {p["ndim"]}, {shape}, '
             f'{strings(p["dims"])}, {strings(p["strides"])}, {p["align"]}, {p["is_output"]}, {p["is_wide"]}')

@@ -18,8 +18,13 @@ _ELEMENTS = {"float16": ("float", 16), "float32": ("float", 32), "float64": ("fl
 _WITHOUT_INFINITY = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2fnuz": 57344.0,
                      "float8_e8m0fnu": 2.0 ** 127, "float4_e2m1fn": 6.0}  # and their greatest number
 # Spellings of TVM's for the same types
-_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32",  # as TVM has them
+_ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "bfloat": "bfloat16",  # as TVM has them
             "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
+
+# DataTypeCode of TVM's runtime, where a bool is an unsigned integer; DLPack's for the dtypes that it lacks
+_TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "void": 3, "bfloat": 4}
+_SMALL_CODES = {"float8_e4m3fn": 6, "float8_e5m2": 7, "float4_e2m1fn": 8, "float8_e4m3fnuz": 11, "float8_e5m2fnuz": 13,
+                "float8_e8m0fnu": 14}
 
 
 class ScalableLanes(int):
@@ -94,6 +99,11 @@ class DataType(str):
         if isinstance(self.lanes, ScalableLanes):
             raise ValueError(f"how many bytes {self} has is not known before a run")
         return self.bytes
+
+    @property
+    def type_code(self):
+        """The number that stands for `code` where programs inspect tensors, as TVM's DataType has it."""
+        return _SMALL_CODES.get(self._base, _TYPE_CODES[self.code])
 
     @property
     def element(self):

@@ -59,28 +59,49 @@ def _view(data, shape=None, dtype=None, relative_byte_offset=None):
                              int(relative_byte_offset or 0))
 
 
+def _shown(value):
+    """A value as text: arrays as numpy's, tuples of them in parentheses."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, ShapeTuple):
+        return f"({', '.join(map(_shown, value))})"
+    return str(value.numpy() if isinstance(value, NDArray) else value)
+
+
 def print_values(values, text):
     """R.print: values in a format, or side by side."""
-    shown = [v.numpy() if isinstance(v, NDArray) else v for v in values]
-    print(text.format(*shown) if text else " ".join(map(str, shown)))
+    shown = list(map(_shown, values))
+    print(text.format(*shown) if text else " ".join(shown))
     return ()
 
 
 def assert_holds(condition, *values, text=""):
-    """R.assert_op. Raises AssertionError."""
+    """R.assert_op. Raises AssertionError, with the values in a format, or one behind the other."""
     if not bool(np.asarray(plain(condition))):
-        values = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
-        shown = [v.numpy() if isinstance(v, NDArray) else v for v in values]
-        raise AssertionError(text.format(*shown) if text else "Assertion Failed")
+        several = len(values) == 1 and isinstance(values[0], tuple) and not isinstance(values[0], ShapeTuple)
+        shown = list(map(_shown, values[0] if several else values))
+        raise AssertionError(text.format(*shown) if text else ", ".join(shown) or "Assertion Failed")
     return ()
 
 
+def _axis(a, n):
+    """An axis of a tensor, counted from 0. IndexError where it has none of this number."""
+    if not 0 <= n < a.ndim:
+        raise IndexError(f"a tensor of {a.ndim} dimensions has no axis {n}")
+    return int(n)
+
+
+_FACTS = {  # "tensor_" + name -> what it says of an NDArray
+    "ndim": lambda a: a.ndim, "byte_offset": lambda a: a.byte_offset,
+    "elem_offset": lambda a: a.byte_offset // a.elements.itemsize,
+    "shape_i": lambda a, n: a.shape[_axis(a, n)],
+    "stride_i": lambda a, n: a.elements.strides[_axis(a, n)] // a.elements.itemsize,
+    "dtype_bits": lambda a: DataType(a.dtype).bits, "dtype_lanes": lambda a: DataType(a.dtype).lanes,
+    "dtype_code": lambda a: DataType(a.dtype).type_code,
+}
+
+
 def _inspected(name):
-    found = {"tensor_ndim": lambda a: a.ndim, "tensor_dtype_bits": lambda a: a.dtype.itemsize * 8,
-             "tensor_dtype_lanes": lambda a: 1, "tensor_byte_offset": lambda a: 0, "tensor_elem_offset": lambda a: 0,
-             "tensor_shape_i": lambda a, n: a.shape[n], "tensor_stride_i": lambda a, n: a.strides[n] // a.itemsize,
-             "tensor_dtype_code": lambda a: {"i": 0, "u": 1, "b": 1, "f": 2}.get(a.dtype.kind, 4)}[name]
-    return lambda data, *rest: int(found(data.__array__(), *rest))
+    found = _FACTS[name.removeprefix("tensor_")]
+    return lambda data, *rest: int(found(data, *rest))
 
 
 PLAIN_CALLS = {  # name -> function of the arguments' values
@@ -116,5 +137,7 @@ _BY_NAME = {
 }
 for _name, _function in _BY_NAME.items():
     register_func(f"vm.builtin.{_name}", _function, override=True)
+
+register_func("runtime.TVMArrayCreateView", _view, override=True)
 
 __all__ = ["Closure", "PLAIN_CALLS", "ShapeTuple", "assert_holds", "flat_sizes", "plain", "print_values"]

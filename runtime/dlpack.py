@@ -12,11 +12,18 @@ _NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}
 _NEW, _USED = b"dltensor", b"used_dltensor"
 
 
+class DLDevice(ctypes.Structure):
+    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = [("type_code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
 class DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+    _fields_ = [("data", ctypes.c_void_p), ("device", DLDevice), ("ndim", ctypes.c_int32), ("dtype", DLDataType),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
 
 
 class DLManagedTensor(ctypes.Structure):
@@ -59,8 +66,9 @@ def to_capsule(owner, pointer, shape, dtype, device):
         raise BufferError(f"a {dtype} array cannot be passed by DLPack")
     managed, number = DLManagedTensor(), next(_numbers)
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-    managed.tensor = DLTensor(pointer or None, device.device_type, device.index, len(shape), CODES[code],
-                              8 if dtype.is_bool else dtype.bits, 1, extents, None, 0)
+    kind = DLDataType(CODES[code], 8 if dtype.is_bool else dtype.bits, 1)
+    managed.tensor = DLTensor(pointer or None, DLDevice(device.device_type, device.index), len(shape), kind, extents,
+                              None, 0)
     managed.context, managed.deleter = number, _delete
     _handed_out[number] = managed, extents, owner
     return _python.PyCapsule_New(ctypes.addressof(managed), _NEW, _destroy)
@@ -98,9 +106,10 @@ def take(capsule):
             if extent != 1 and stride != step:
                 raise BufferError("the tensor is not dense and row-major: make it contiguous first")
             step *= extent
-    if t.lanes != 1 or t.code not in (*_NAMES, CODES["bool"]):
-        raise BufferError(f"DLPack's dtype {t.code} of {t.bits} bits and {t.lanes} lanes is none of ours")
-    dtype = "bool" if t.code == CODES["bool"] else f"{_NAMES[t.code]}{t.bits}"
+    kind = t.dtype
+    if kind.lanes != 1 or kind.type_code not in (*_NAMES, CODES["bool"]):
+        raise BufferError(f"DLPack's dtype {kind.type_code} of {kind.bits} bits and {kind.lanes} lanes is none of ours")
+    dtype = "bool" if kind.type_code == CODES["bool"] else f"{_NAMES[kind.type_code]}{kind.bits}"
     DataType(dtype)
     _python.PyCapsule_SetName(address, _USED)
-    return Taken((t.data or 0) + t.byte_offset, dtype, shape, (t.device_type, t.device_id), managed)
+    return Taken((t.data or 0) + t.byte_offset, dtype, shape, (t.device.device_type, t.device.device_id), managed)

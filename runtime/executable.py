@@ -20,11 +20,14 @@ from ..ir.expr import free_vars
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import collect, load_json, save_json
 from ..ir.relax.control import body_names
+from ..ir.relax.evaluate import solve_dims
 from ..ir.relax.expr import Function, ShapeStructInfo, TupleStructInfo
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
+from ..ir.tir.interpreter import run as interpret
 from ..ir.transform.as_network import as_network
 from ..ir.transform.classic.legalize_ops import legalize_for_builds
+from ..ir.transform.empty_sums import with_empty_sums
 from ..ir.transform.fuse_tir import PRIMITIVE
 from ..ir.transform.networks import needs_machine
 from ..ir.transform.pass_table import TIR
@@ -35,6 +38,7 @@ from .machine import Machine, as_value
 from .module import Module, load_module as load_file
 from .ndarray import NDArray, array
 from .shapes import InputError
+from .values import as_arrays
 
 _MODULE, _FORMAT = "executable.json", 1
 _FFI = cffi.FFI()
@@ -114,8 +118,14 @@ class Executable:
         library, (given, info) = self.libraries[name], self.infos[name]
 
         def call(*args):
-            outputs = library(*_flat(given, args))
-            return _shaped(info, iter(outputs if isinstance(outputs, tuple) else (outputs,)))
+            arrays = list(_flat(given, args))
+            try:
+                outputs = CompiledLibrary.answers(library, arrays)
+            except InputError:
+                if not _is_empty(arrays):
+                    raise
+                return self._by_machine(name, *args)
+            return _shaped(info, iter(outputs))
         return call
 
     def _segment(self, name, *args):
@@ -141,7 +151,7 @@ class Executable:
             functions = {n: check_bounds(f) for n, f in self.source.functions.items() if isinstance(f, PrimFunc)}
             lowered = lower_module(IRModule(functions), [TIR["MakePackedAPI"](), *TIR_PASSES])
             self._kernels = Module(make_module(lowered.functions, self.options.target))
-        return self._kernels[name]
+        return Kernel(self._kernels[name], self.source[name])
 
     def jit(self, *_, **__):
         """Itself: C is compiled when a function is first called."""
@@ -219,6 +229,30 @@ class Executable:
         return data.getvalue()
 
 
+class Kernel:
+    """A PrimFunc of a module, compiled; where a dimension is 0 and there is something to write, as a sum over no rows is,
+    interpreted, since loops in C rely on dimensions of at least 1."""
+
+    def __init__(self, compiled, func):
+        self._compiled, self._func, self.__name__ = compiled, func, compiled.name
+
+    def __call__(self, *args):
+        try:
+            self._compiled(*args)
+        except InputError:
+            arrays = [a.elements if isinstance(a, NDArray) else a for a in args]
+            if not _is_empty(arrays) or len(arrays) != len(self._func.params):
+                raise
+            buffers = dict(zip(self._func.params, arrays))
+            dims = {}
+            solve_dims([(size, dim) for param, buffer in self._func.buffer_map.items()
+                        for size, dim in zip(buffers[param].shape, buffer.shape)], dims)
+            interpret(with_empty_sums(self._func, dims), *arrays)
+
+    def __getattr__(self, name):
+        return getattr(self._compiled, name)
+
+
 class ModuleLibrary(CompiledLibrary):
     """The CompiledLibrary of a module's one network, which is an Executable, too."""
 
@@ -235,6 +269,20 @@ class ModuleLibrary(CompiledLibrary):
 
     def __getitem__(self, name):
         return self.executable[name]
+
+    def answers(self, values, given=None):
+        """As of a CompiledLibrary, of tensors without elements, too, which are run binding by binding."""
+        try:
+            return super().answers(values, given)
+        except InputError:
+            arrays, kind = as_arrays(values)
+            if given or not _is_empty(arrays):
+                raise
+        name = next(n for n, library in self.executable.libraries.items() if library is self)
+        arrays = iter(arrays)
+        result = self.executable.machine.run(name, [_shaped(p, arrays) for p in self.executable.infos[name][0]])
+        results = list(_flat([self.executable.infos[name][1]], [result]))
+        return results if kind is None else [kind(a, d.source_name) for a, d in zip(results, self.outputs)]
 
     def export_library(self, file_name, **kwargs):
         """Write the file that load_module reads; see Executable."""
@@ -322,6 +370,11 @@ def _flat(infos, args):
             yield from _flat(info.fields, a)
         else:
             yield a.__array__() if isinstance(a, NDArray) else a  # its memory
+
+
+def _is_empty(arrays):
+    """Whether one of some arrays has no elements."""
+    return any(getattr(a, "size", 1) == 0 for a in arrays)
 
 
 def _shaped(info, arrays):

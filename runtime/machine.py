@@ -17,8 +17,10 @@ from ..ir.relax.expr import (Constant, DataflowVar, DataTypeImm, ExternFunc, Fun
 from ..ir.relax.inplace import outputs_of
 from ..ir.tir.function import PrimFunc
 from .builtins import PLAIN_CALLS, Closure, ShapeTuple, assert_holds, flat_sizes, plain, print_values
+from .known_calls import known_call
 from .ndarray import NDArray, empty
 from .registry import get_global_func
+from .selections import nonzero, unique
 
 VARS = (RelaxVar, DataflowVar)
 SKIP_RUN = 1  # what an instrument returns so that a call is left out
@@ -152,8 +154,9 @@ class Machine:
         """An operator by its reference."""
         arrays = {v: plain(frame.values[id(v)]) for v in collect(call, VARS)}
         args = [self.value(a, frame) for a in call.args] if self.instrument else []
-        given = [*_arrays(tuple(arrays.values())), *(c.data for c in collect(call, Constant))]
-        return self._outside(lambda *_: as_value(_apart(evaluate_expr(call, arrays, frame.dims, self.mod), given)),
+        known, arrays = known_call(call, arrays)
+        given = [*_arrays(tuple(arrays.values())), *(c.data for c in collect(known, Constant))]
+        return self._outside(lambda *_: as_value(_apart(evaluate_expr(known, arrays, frame.dims, self.mod), given)),
                              call.op, args)
 
     def _outside(self, function, name, args):
@@ -279,6 +282,7 @@ _VALUES = {
 
 
 _VIEW = ("data", "shape", "dtype", "relative_byte_offset")  # the operands of memory.view
+_UNIQUE = ("x", "sorted", "return_index", "return_inverse", "return_counts", "axis")
 _CALLS = {
     "call": Machine._function, "call_tir": Machine._kernel,
     "call_tir_inplace": Machine._kernel_in_place, "call_dps_packed": Machine._dps,
@@ -289,6 +293,9 @@ _CALLS = {
     **dict.fromkeys(("vm.kill_object", "memory.kill_tensor", "memory.kill_storage"), Machine._kill),
     "memory.view": lambda m, call, frame, args: PLAIN_CALLS["memory.view"](args[0], **dict(zip(
         call.attrs.get("operands", _VIEW)[1:], args[1:]))),
+    "unique": lambda m, call, frame, args: unique(**dict(zip(call.attrs.get("operands", _UNIQUE), args))),
+    "nonzero": lambda m, call, frame, args: nonzero(*args),
+    **dict.fromkeys(("to_vdevice", "hint_on_device"), lambda m, call, frame, args: args[0]),
     "print": lambda m, call, frame, args: print_values(args, call.attrs.get("format", "")),
     "assert_op": lambda m, call, frame, args: assert_holds(*args, text=call.attrs.get("format", "")),
 }

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ..ir.dtype import DataType
+from ..ir.dtype import DataType, ScalableLanes
 from ..ir.upper import provides
 from .binding import aligned_empty
 from . import cuda_array
 from .dlpack import take, to_capsule
+from .tensor_handle import TensorHandle
 from .device import BACKENDS, CPU, CUDA, Backend, Device, cpu, cuda, device as _device
 
 device = _device
@@ -19,13 +20,16 @@ ALIGNMENT = 64
 
 @provides("tensor")
 class NDArray:
-    """A tensor. `shape`, `dtype` (a string), `device`; numpy reads it as an array, and DLPack passes it on."""
+    """A tensor. `shape`, `dtype` (a string), `device`; numpy reads it as an array, and DLPack passes it on.
 
-    __slots__ = ("_array", "device", "c_tensor", "__weakref__")
+    Elements that are vectors ("float32x4") are structures of one field in numpy; numpy() has lanes as its last axis."""
 
-    def __init__(self, array, device=None):
-        """array: the numpy array that holds the elements, which is not copied."""
-        self._array, self.device = array, device or cpu()
+    __slots__ = ("_array", "_memory", "device", "c_tensor", "__weakref__")
+
+    def __init__(self, array, device=None, memory=None):
+        """array: the numpy array that holds the elements, which is not copied. memory: the bytes that it is a view of, an
+        array of uint8."""
+        self._array, self._memory, self.device = array, memory, device or cpu()
         self.c_tensor = None  # what runtime/packed.py passes to C, once it was made
 
     @property
@@ -40,9 +44,37 @@ class NDArray:
     def ndim(self):
         return self._array.ndim
 
+    @property
+    def elements(self):
+        """The numpy array of the elements, which is the memory itself."""
+        return self._array
+
+    @property
+    def memory(self):
+        """All bytes of the memory that holds the elements, an array of uint8. ValueError where they are not known."""
+        if self._memory is None:
+            if not self._array.flags.c_contiguous:
+                raise ValueError("the memory around elements that do not lie one behind the other is not known")
+            self._memory = self._array.reshape(-1).view(np.uint8)
+        return self._memory
+
+    @property
+    def byte_offset(self):
+        """Bytes from the start of the memory to the first element: not 0 for views into another NDArray."""
+        return 0 if self._memory is None else _address(self._array) - _address(self._memory)
+
+    @property
+    def handle(self):
+        """The DLTensor that describes the memory: x.handle[0], x.handle.contents; see tensor_handle.py."""
+        return TensorHandle(self)
+
+    def adopt(self, array):
+        """Be another view of the memory, `array`."""
+        self._array, self.c_tensor = array, None
+
     def numpy(self):
         """A copy as a numpy array."""
-        return np.array(self._array)
+        return np.array(_unpacked(self._array))
 
     asnumpy = numpy
 
@@ -58,20 +90,21 @@ class NDArray:
         """Copy from an NDArray, an array or nested lists of the same shape; values convert to the dtype."""
         if cuda_array.is_on_cuda(source):
             source = cuda_array.from_other(source).numpy()
-        source = source._array if isinstance(source, NDArray) else np.asarray(source)
-        if source.shape != self.shape:
-            raise ValueError(f"the shape {source.shape} of what is copied is not the NDArray's shape {self.shape}")
+        source = _unpacked(source._array if isinstance(source, NDArray) else np.asarray(source))
+        target = _unpacked(self._array)
+        if source.shape != target.shape:
+            raise ValueError(f"the shape {source.shape} of what is copied is not the NDArray's shape {target.shape}")
         if not self._array.flags.writeable:
             raise ValueError("the NDArray shares memory that is read-only: copy it first, with .copyto(tvm.cpu())")
-        self._array[...] = source
+        target[...] = source
         return self
 
     def __setitem__(self, index, value):
         """a[:] = value, all elements at once; a number is every element."""
         if index is not Ellipsis and index != slice(None):
             raise IndexError(f"an NDArray is set as a whole, a[:] = x, not at {index!r}; .numpy() gives an array")
-        self.copyfrom(np.broadcast_to(value, self.shape) if np.ndim(value) == 0 and not isinstance(value, NDArray)
-                      else value)
+        single = np.ndim(value) == 0 and not isinstance(value, NDArray)
+        self.copyfrom(np.broadcast_to(value, _unpacked(self._array).shape) if single else value)
 
     def __getitem__(self, index):
         if index is not Ellipsis and index != slice(None):
@@ -81,14 +114,17 @@ class NDArray:
     def _create_view(self, shape, dtype=None, relative_byte_offset=0):
         """The memory from a byte on as a tensor of another shape and dtype. ValueError where it is too small."""
         dtype = DataType(self.dtype if dtype is None else dtype)
-        end = relative_byte_offset + math.prod(shape) * dtype.numpy.itemsize
+        kind = _numpy_of(dtype)
+        end = relative_byte_offset + math.prod(shape) * kind.itemsize
         if relative_byte_offset < 0 or end > self._array.nbytes or min(shape, default=0) < 0:
             raise ValueError(f"a view {list(shape)} of {dtype} would occupy bytes {relative_byte_offset} <= i_byte < "
                              f"{end}, but the NDArray being viewed only contains {self._array.nbytes} bytes")
         if not self._array.flags.c_contiguous:
             raise ValueError("only an NDArray whose elements lie one behind the other is viewed: copy it first")
-        memory = self._array.reshape(-1).view(np.uint8)[relative_byte_offset:end]
-        return NDArray(memory.view(dtype.numpy).reshape(tuple(shape)), self.device)
+        memory = self.memory
+        start = self.byte_offset
+        part = memory[start + relative_byte_offset:start + end]
+        return NDArray(part.view(kind).reshape(tuple(shape)), self.device, memory)
 
     def same_as(self, other):
         """Whether both are the same memory."""
@@ -123,8 +159,31 @@ class NDArray:
         return len(self._array)
 
 
+_LANES = "lanes"  # the field of numpy's structures that are vectors
+
+
+def _numpy_of(dtype):
+    """numpy's dtype of an element, a structure of one field where it is a vector."""
+    dtype = DataType(dtype)
+    if isinstance(dtype.lanes, ScalableLanes):
+        raise ValueError(f"how many bytes {dtype} has is not known before a run, no tensor holds such elements")
+    return dtype.numpy if dtype.lanes == 1 else np.dtype([(_LANES, dtype.numpy, (dtype.lanes,))])
+
+
+def _unpacked(array):
+    """An array, of vectors with their lanes as the last axis; it shares the memory."""
+    return array[_LANES] if array.dtype.names == (_LANES,) else array
+
+
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
 def dtype_of(array):
     """The DataType of a numpy array. TypeError for what compiled code cannot hold."""
+    if array.dtype.names == (_LANES,):
+        kind, (lanes,) = array.dtype[_LANES].subdtype
+        return DataType(kind.name).with_lanes(lanes)
     try:
         found = DataType(array.dtype.name)
     except ValueError:
@@ -146,7 +205,7 @@ def empty(shape, dtype="float32", device=None, mem_scope=None):
 
 
 def _empty(shape, dtype, device):
-    dtype = DataType(dtype).numpy
+    dtype = _numpy_of(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return NDArray(aligned_empty(size, ALIGNMENT).view(dtype).reshape(shape), device)
 

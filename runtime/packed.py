@@ -170,5 +170,6 @@ _CPU = {"device_type": 1, "device_id": 0}
 @lru_cache(maxsize=None)
 def _type_of(dtype):
     """The ingot_type of numpy's dtype. TypeError where there is none."""
-    code, bits = dlpack_type(dtype_of(np.empty(0, dtype)))
-    return {"code": code, "bits": bits, "lanes": 1}
+    found = dtype_of(np.empty(0, dtype))
+    code, bits = dlpack_type(found)
+    return {"code": code, "bits": bits, "lanes": found.lanes}

@@ -173,8 +173,8 @@ INGOT_CHECK ingot_status ingot_check_shape(const ingot_function *f, int32_t n, c
         const int64_t most = p->shape[i] == INGOT_DIM64 ? INT64_MAX : INT32_MAX;
         if (p->shape[i] >= 0 && t->shape[i] != p->shape[i])
             return ingot_wrong(f, n, "dimension", i, t->shape[i], "", p->shape[i], "", error);
-        if (p->shape[i] < 0 && t->shape[i] < 1)
-            return ingot_wrong(f, n, "dimension", i, t->shape[i], "at least ", 1, "", error);
+        if (p->shape[i] < 0 && t->shape[i] < 0)
+            return ingot_wrong(f, n, "dimension", i, t->shape[i], "at least ", 0, "", error);
         if (p->shape[i] < 0 && t->shape[i] > most)
             return ingot_wrong(f, n, "dimension", i, t->shape[i], "at most ", most, "", error);
     }
@@ -221,7 +221,7 @@ INGOT_CHECK ingot_status ingot_check_tensor(const ingot_function *f, int32_t n, 
     if (t->ndim > 0 && t->shape == NULL) return ingot_unfit(f, n, "has shape NULL", INGOT_ERR_NULL, error);
     if ((status = ingot_check_shape(f, n, t, error)) != INGOT_OK) return status;
     if ((status = ingot_check_strides(f, n, t, error)) != INGOT_OK) return status;
-    if (t->data == NULL) return ingot_unfit(f, n, "has data NULL", INGOT_ERR_NULL, error);
+    if (t->data == NULL && ingot_span(t, INT64_MAX) != 0) return ingot_unfit(f, n, "has data NULL", INGOT_ERR_NULL, error);
     if ((uintptr_t)ingot_data(t) % (uintptr_t)p->align != 0)
         return ingot_wrong(f, n, "data at an address with the remainder", -1,
             (int64_t)((uintptr_t)ingot_data(t) % (uintptr_t)p->align), "a multiple of ", p->align, "", error);
@@ -266,6 +266,28 @@ INGOT_CHECK ingot_status ingot_check_args(const ingot_function *f, const ingot_a
         if (status != INGOT_OK) return status;
     }
     return ingot_check_overlap(f, args, error);
+}
+
+/* Whether a call has nothing to write: it has outputs, and all of them have no elements. */
+INGOT_CHECK int ingot_is_idle(const ingot_function *f, const ingot_arg *args)
+{
+    int outputs = 0;
+    for (int32_t i = 0; i < f->n_params; ++i) {
+        if (f->params[i].ndim < 0 || !f->params[i].is_output) continue;
+        if (ingot_span(args[i].value.tensor, INT64_MAX) != 0) return 0;
+        outputs = 1;
+    }
+    return outputs;
+}
+
+/* Loops rely on it that symbolic dimensions are at least 1. */
+INGOT_CHECK ingot_status ingot_check_extents(const ingot_function *f, const ingot_arg *args, ingot_error *error)
+{
+    for (int32_t n = 0; n < f->n_params; ++n)
+        for (int32_t i = 0; i < f->params[n].ndim; ++i)
+            if (f->params[n].shape[i] < 0 && args[n].value.tensor->shape[i] < 1)
+                return ingot_wrong(f, n, "dimension", i, args[n].value.tensor->shape[i], "at least ", 1, "", error);
+    return INGOT_OK;
 }
 
 /* A dimension that other arguments decide. name: "n * 4 = ", or "". */

@@ -38,6 +38,9 @@ static const ingot_param [[ e.symbol ]]_params[] = {
     const ingot_function *const f = &[[ e.symbol ]]_info;
     ingot_status status = ingot_check_args(f, args, n_args, error);
     if (status != INGOT_OK) return status;
+[% for line in e.extents %]
+[[ line ]]
+[% endfor %]
 [% for line in e.solved %]
 [[ line ]]
 [% endfor %]
@@ -58,6 +61,9 @@ static const ingot_param [[ e.symbol ]]_params[] = {
 [[ e.workspace_signature ]]
 {
     if (ingot_check_args(&[[ e.symbol ]]_info, args, n_args, NULL) != INGOT_OK) return 0;
+[% if e.extents %]
+    if (ingot_check_extents(&[[ e.symbol ]]_info, args, NULL) != INGOT_OK) return 0;
+[% endif %]
 [% for line in e.workspace_solved %]
 [[ line ]]
 [% endfor %]

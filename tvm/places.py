@@ -15,7 +15,7 @@ dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.transpose dlight.ru
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
-relax relax.analysis relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
+relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
 relax.report relax.transform relax.utils relax.vm
 relax.backend relax.backend.cblas relax.backend.pattern_registry
 relax.frontend relax.frontend.onnx
@@ -28,7 +28,7 @@ te te.replay te.schedule te.stage
 testing testing.tir
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
 tir.stmt_functor tir.transform tir.type_checker
-topi topi.cuda topi.generic topi.nn
+topi topi.cuda topi.generic topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {

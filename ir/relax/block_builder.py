@@ -46,8 +46,13 @@ def as_argument(a):
     if isinstance(a, (RelaxExpr, GlobalVar)):
         return a
     if isinstance(a, (list, tuple)):
-        return RelaxTuple(tuple(a)) if a and isinstance(a[0], RelaxExpr) else ShapeExpr(tuple(a))
+        return RelaxTuple(tuple(map(as_argument, a))) if _has_values(a) else ShapeExpr(tuple(a))
     return PrimValue(a)
+
+
+def _has_values(a):
+    """Whether a list holds graph expressions, or lists of such, and so is a tuple and no shape."""
+    return any(isinstance(v, RelaxExpr) or isinstance(v, (list, tuple)) and _has_values(v) for v in a)
 
 
 class BuilderError(ValueError, RuntimeError):

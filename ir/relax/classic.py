@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import op as op_table
+from .. import op as op_table, tir
 from ..expr import FloatImm, IntImm, PrimExpr, as_expr
 from ..op import InferError
 from .expr import PrimValue, RelaxExpr, RelaxString, RelaxTuple, ShapeExpr
@@ -165,6 +165,9 @@ class Namespace:
         attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
         if spec.arity[1] is None:
             operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
+        made = _SEVERAL[operator](self.ops, operands, attrs) if operator in _SEVERAL else None
+        if made is not None:
+            return made
         if operator in _ADAPT:
             operands, attrs = _ADAPT[operator](self.ops, operands, attrs)
         attrs = {k: v for k, v in attrs.items() if not _implied(operator, spec, k, v, operands)}
@@ -315,7 +318,7 @@ def _split(ops, args, attrs):
             raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} parts")
         attrs["sections"] = (size,) * (parts - 1) + (extent - size * (parts - 1),)
     else:
-        ends = (0, *(min(max(p + extent if p < 0 else p, 0), extent) for p in parts), extent)
+        ends = (0, *(min(max(p, 0), extent) for p in parts), extent)
         attrs["sections"] = tuple(max(b - a, 0) for a, b in zip(ends, ends[1:]))
     return args, attrs
 
@@ -448,12 +451,54 @@ def _places(ops, mode, indices, extent):
     if mode in (None, "fast"):
         return indices
     if mode not in ("clip", "wrap"):
-        raise InferError(f"take: mode={mode!r} is not supported, it must be 'fast', 'clip' or 'wrap'")
+        raise InferError(f"take: mode={mode!r} is not supported, it must be 'fast', 'clip', 'wrap' or 'nan'")
     if dtype_of(indices) != "int64":
         indices = ops("astype", indices, dtype="int64")
     if mode == "wrap":
         return ops("floor_mod", indices, _number(ops, extent))
     return ops("maximum", ops("minimum", indices, _number(ops, extent - 1)), ops("full", (), 0, "int64"))
+
+
+def _take_or_nan(ops, args, attrs):
+    """mode="nan": NaN where an index is no place, below 0 as well. None for other modes."""
+    if attrs.get("mode") != "nan":
+        return None
+    attrs = {k: v for k, v in attrs.items() if k != "mode"}
+    if not dtype_of(args[0]).is_float:
+        raise InferError(f"take: mode='nan' gives NaN for indices outside, which {dtype_of(args[0])} has not")
+    if isinstance(args[1], PrimValue):
+        args = [args[0], _number(ops, args[1].value)]
+    (x, indices), attrs = _flat(ops, args, attrs)
+    axis, own = attrs["axis"] % len(shape_of(x)), shape_of(indices)
+    places = indices if dtype_of(indices) == "int64" else ops("astype", indices, dtype="int64")
+    zero, count = ops("full", (), 0, "int64"), _number(ops, shape_of(x)[axis])
+    inside = ops("logical_and", ops("greater_equal", places, zero), ops("less", places, count))
+    last = ops("subtract", count, ops("full", (), 1, "int64"))
+    values = ops("take", x, ops("maximum", ops("minimum", places, last), zero), axis=axis)
+    inside = ops("reshape", inside, (*own, *(1,) * (len(shape_of(x)) - axis - 1)))
+    return ops("where", inside, values, ops("full", (), float("nan"), str(dtype_of(x))))
+
+
+def _split_symbolic(ops, args, attrs):
+    """Of an axis whose extent a run tells: slices, which are held inside. None where the extent is known."""
+    x, = args
+    parts, axis, rank = attrs.get("indices_or_sections"), attrs.get("axis", 0), len(shape_of(x))
+    if parts is None or not -rank <= axis < rank or not hasattr(ops, "tuple"):
+        return None
+    extent = as_expr(shape_of(x)[axis])
+    if isinstance(extent, IntImm) or parts == 1 or parts == ():
+        return None
+    if isinstance(parts, int):
+        if parts < 1:
+            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} parts")
+        size = simplify((extent + (parts - 1)) // parts)
+        ends = [as_expr(0, "int64"), *(simplify(size * k) for k in range(1, parts)), extent]
+    else:
+        ends = [*(as_expr(max(p, 0), "int64") for p in (0, *parts)), extent]
+    begins = [simplify(tir.min(a, extent)) if k else a for k, a in enumerate(ends)]
+    sizes = [simplify(tir.max(b - a, 0)) for a, b in zip(begins, begins[1:])]
+    parts = (ops("slice_at", x, (a,), (n,), axes=(axis % rank,), strides=(1,)) for a, n in zip(begins, sizes))
+    return ops.tuple(*parts)
 
 
 def _number(ops, value):
@@ -472,6 +517,7 @@ def _resize(ops, args, attrs):
     return args[:1], {**attrs, "size": numbers}
 
 
+_SEVERAL = {"take": _take_or_nan, "split": _split_symbolic}  # which give what is of several operators, or None
 _ADAPT = {"image.resize2d": _resize, **dict.fromkeys(("nn.batch_norm", "nn.layer_norm", "nn.instance_norm"), _norm),
           "expand_dims": _axes, "squeeze": _axes,
           "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,

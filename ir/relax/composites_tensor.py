@@ -34,11 +34,13 @@ def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
 
 
 def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
-    """ret_type: "both", "values" or "indices"; k below 1 takes all. dtype: of the indices, int32 where none is said."""
+    """ret_type: "both", "values" or "indices"; k below 1, or beyond the extent, takes all. dtype: of the indices, int32
+    where none is said."""
     if ret_type not in ("both", "values", "indices"):
         raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
     extent = shape_of(data)[axis_in("topk", axis, len(shape_of(data)))]
     k = ops.size(extent) if plain(k) < 1 else plain(k)
+    k = min(k, plain(extent)) if isinstance(plain(extent), int) else k  # there are no more
     call = ops.core("topk", data, k=k, axis=axis, largest=bool(largest))
     dtype = dtype or "int32"
     if ret_type == "both" and dtype == "int64":

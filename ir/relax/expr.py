@@ -260,6 +260,9 @@ def extern(name, struct_info=None):
     return ExternFunc(name, struct_info)
 
 
+# What struct info names as a derive_func -> the function that tells a result's struct info from a call's arguments.
+DERIVED = {}
+
 # Calls of foreign functions.
 PACKED = ("call_packed", "call_pure_packed", "call_inplace_packed", "call_dps_packed", "call_builtin_with_ctx")
 
@@ -306,9 +309,11 @@ class RelaxCall(RelaxExpr):
             object.__setattr__(self, "op", "call")
         if isinstance(self.op, ExternFunc):
             object.__setattr__(self, "attrs", {**(self.attrs or {}), "func": self.op.global_symbol})
+            info = self.op.struct_info
             if self.struct_info is None:
-                object.__setattr__(self, "struct_info", self.op.struct_info.ret)
-            object.__setattr__(self, "op", "call_packed")
+                derived = DERIVED.get(info.derive_func) if isinstance(info.derive_func, str) else None
+                object.__setattr__(self, "struct_info", info.ret if derived is None else derived(*self.args))
+            object.__setattr__(self, "op", "call_pure_packed" if info.purity else "call_packed")
         if isinstance(self.op, RelaxExpr):
             if self.op.struct_info is not None and not isinstance(self.op.struct_info, FuncStructInfo):
                 raise ValueError(f"only functions are called; {getattr(self.op, 'name', 'this')} is "

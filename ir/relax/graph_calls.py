@@ -11,6 +11,7 @@ from .. import op as op_table
 from ..op import InferError
 from ..dtype import DataType
 from ..tir.index_map import IndexMap
+from .call_checks import CHECKS
 from .classic import Function, Namespace, dtype_of, plain, shape_of, widened
 from .expr import PrimValue, RelaxCall, RelaxTuple, TensorStructInfo, TupleStructInfo, const
 from .infos import same_info
@@ -132,15 +133,22 @@ class GraphNamespace(Namespace):
     def call(self, name, /, *args, **kwargs):
         strict = None
         values = list(leaves((args, kwargs)))
+        if name in CHECKS and not any(e.struct_info is None for e in values):
+            CHECKS[name](*self.bound(name, args, kwargs))
         if name in self.runtime:
             info = None if any(e.struct_info is None for e in values) else self.runtime[name](*args, **kwargs)
             call = self._classic(name, args, kwargs, info)
             return call if name in ("to_vdevice", "hint_on_device") else _on_device(call, values)
         if any(e.struct_info is None for e in values):
             return self._classic(name, args, kwargs, None)
+        if name == "split" and _is_one_part(self.bound(name, args, kwargs)[1]):
+            return _on_device(self._classic(name, args, kwargs, RULES[name](*self._values(name, args, kwargs))), values)
         if not any(map(is_partial, values)):
             try:
                 made = self.made(name, *args, **kwargs)
+                if name == "split" and not isinstance(made, RelaxCall):  # parts of a symbolic axis
+                    return _on_device(self._classic(name, args, kwargs, RULES[name](
+                        *self._values(name, args, kwargs))), values)
                 if self._as_called(name, made, args, kwargs):
                     return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
                 whole = isinstance(made, RelaxCall) and (
@@ -157,8 +165,8 @@ class GraphNamespace(Namespace):
                 inspect.signature(self.composites[name]).parameters):
             raise strict
         try:
-            info = rule(*self._values(name, args, kwargs)) if rule else infer_partial(
-                lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
+            info = rule(*self._values(name, args, kwargs)) if rule else None
+            info = info or infer_partial(lambda *a, **k: self.made(name, *a, **k), args, kwargs, name == "reshape")
         except InferError as error:
             raise strict or error from None
         return _on_device(self._classic(name, args, kwargs, info), values)
@@ -197,6 +205,9 @@ class GraphNamespace(Namespace):
         spec = op_table.OPS.get(name) if name in WINDOWS else None
         if spec is not None:  # one number for each axis, however it is written
             attrs = {k: widened(name, spec, k, v) if k in _PER_AXIS else v for k, v in attrs.items()}
+        elif name in WINDOWS and name.endswith("d_transpose"):
+            attrs = {k: _each_axis(k, v, int(name[-len("1d_transpose")])) if k in _PER_AXIS else v
+                     for k, v in attrs.items()}
         if given != names[:len(given)]:
             attrs["operands"] = tuple(given)
         operands = [o for o in operands if o is not None]
@@ -217,6 +228,10 @@ class GraphNamespace(Namespace):
 
     def in_operators(self, call):
         """A call in classic form as an expression of operators. InferError where its arguments are not known."""
+        if call.op in ("to_vdevice", "hint_on_device"):  # what is built runs on one device
+            return call.args[0]
+        if call.op == "split" and _is_one_part(call.attrs):
+            return call.args[0]
         if call.op in self.runtime:
             raise InferError(f"{call.op} is no operator of the table: the program stays as it is")
         return self.made(str(call.op), **self._arguments(call))
@@ -230,6 +245,18 @@ class GraphNamespace(Namespace):
             if op_table.get(operator).arity[1] is None:
                 args = [args]
         return {**dict(zip(names, args)), **attrs}
+
+
+def _each_axis(key, value, rank):
+    """A number of a window as one for each axis, of padding for each side."""
+    value = (value,) * rank if isinstance(value, int) else value
+    return value * 2 if key == "padding" and len(value) == rank else value
+
+
+def _is_one_part(attrs):
+    """Whether a split gives the tensor as it is, and no tuple."""
+    parts = attrs.get("indices_or_sections")
+    return len(parts) == 0 if isinstance(parts, (list, tuple)) else plain(parts) == 1
 
 
 def _takes_any(function):

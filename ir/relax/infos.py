@@ -6,7 +6,7 @@ from ..expr import IntImm, Mul, Var, substitute
 from ..node import structural_equal
 from .expr import (DataflowVar, FuncStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, TensorStructInfo,
                    TupleStructInfo)
-from .ops.common import same_shape
+from .ops.common import same_dim, same_shape
 
 
 def is_row_call(call, spec):
@@ -33,7 +33,16 @@ def same_info(a, b):
         return a.ndim == b.ndim if a.values is None or b.values is None else same_shape(a.values, b.values)
     if isinstance(a, FuncStructInfo):
         return structural_equal(a, b)
-    return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
+    if isinstance(a, PrimStructInfo):
+        if a.value is None or b.value is None:
+            return a.dtype == b.dtype and a.value is b.value
+        return a.dtype == b.dtype and same_number(a.value, b.value)
+    return True
+
+
+def same_number(a, b):
+    """Whether two expressions are known to have one value: those of integers by proof."""
+    return a is b or structural_equal(a, b) or a.dtype.is_int and b.dtype.is_int and same_dim(a, b)
 
 
 def dims_told(info, actual):

@@ -5,6 +5,7 @@ A rule serves arguments that are not known in full, or that the operator's row r
 from __future__ import annotations
 
 from ..expr import IntImm, PrimExpr, is_const_int
+from .. import tir
 from ..tir.index_map import IndexMap
 from .classic import plain
 from .composites_tensor import einsum_terms, held_part, summed_axes
@@ -26,7 +27,7 @@ def split(operands, attrs):
     if count < 1:
         fail("split", f"indices_or_sections {parts} must be at least 1")
     if count == 1:
-        return x if not isinstance(parts, int) else TupleStructInfo((x,))
+        return x
     if dims is None:
         return TupleStructInfo((result_of(x, None),) * count)
     extent = dims[axis]
@@ -35,11 +36,9 @@ def split(operands, attrs):
         if isinstance(extent, IntImm) and size.value * (count - 1) >= max(extent.value, 1):
             fail("split", f"axis {axis} of extent {extent.value} does not divide into {count} parts")
         sizes = [size] * (count - 1) + [simplify(extent - size * (count - 1))]
-    elif isinstance(extent, IntImm) and all(isinstance(p, int) for p in parts):
-        ends = [0, *(min(p + extent.value if p < 0 else p, extent.value) for p in parts), extent.value]
-        sizes = [max(b - a, 0) for a, b in zip(ends, ends[1:])]
     else:
-        return TupleStructInfo((result_of(x, None),) * count)
+        ends = [as_dim(0), *(tir.min(as_dim(p), extent) if p > 0 else as_dim(0) for p in parts), extent]
+        sizes = [simplify(tir.max(b - a, 0)) for a, b in zip(ends, ends[1:])]
     return TupleStructInfo(tuple(result_of(x, (*dims[:axis], as_dim(s), *dims[axis + 1:])) for s in sizes))
 
 
@@ -71,6 +70,31 @@ def strided_slice(operands, attrs):
         else:
             return result_of(x, None)
     return result_of(x, dims)
+
+
+def concat(operands, attrs):
+    """None where rows tell: of tensors of known shapes, whose other dimensions need not be known to be equal."""
+    given, axis = operands[0], attrs.get("axis", 0)
+    tensors = getattr(given, "fields", None) or (given if isinstance(given, (list, tuple)) else None)
+    infos = [getattr(t, "struct_info", None) for t in tensors or (None,)]
+    if axis is None or not all(isinstance(i, TensorStructInfo) and dims_in(i) is not None for i in infos):
+        return None
+    dims, dtypes = [dims_in(i) for i in infos], {str(i.dtype) for i in infos} - {"void"}
+    if len({len(d) for d in dims}) > 1 or len(dtypes) > 1:
+        return None
+    rank = len(dims[0])
+    axis = normalize_axis("concat", axis, rank)
+    others = [k for k in range(rank) if k != axis]
+    wrong = [k for k in others for d in dims[1:] if differ(dims[0][k], d[k])]
+    if wrong:
+        fail("concat", f"axis {wrong[0]} differs: {', '.join(map(shape_text, dims))}")
+    dtype = infos[0].dtype if all(i.dtype == infos[0].dtype for i in infos) else "void"
+    if not all(same_dim(dims[0][k], d[k]) for k in others for d in dims[1:]):
+        return TensorStructInfo(None, dtype, rank)
+    whole = dims[0][axis]
+    for d in dims[1:]:
+        whole = whole + d[axis]
+    return TensorStructInfo((*dims[0][:axis], simplify(whole), *dims[0][axis + 1:]), dtype)
 
 
 def squeeze(operands, attrs):
@@ -113,7 +137,8 @@ def topk(operands, attrs):
     dims = dims_in(x)
     if dims is not None:
         axis = normalize_axis("topk", axis, x.ndim)
-        dims = dims if k < 1 else (*dims[:axis], as_dim(k), *dims[axis + 1:])
+        all_of = k < 1 or isinstance(dims[axis], IntImm) and k > dims[axis].value
+        dims = dims if all_of else (*dims[:axis], as_dim(k), *dims[axis + 1:])
     values, indices = result_of(x, dims), result_of(x, dims, None, attrs.get("dtype") or "int32")
     asked = attrs.get("ret_type", "both")
     return TupleStructInfo((values, indices)) if asked == "both" else values if asked == "values" else indices
@@ -222,8 +247,7 @@ def scatter(name):
             if len(ranks) > 1:
                 fail(name, f"data, indices and updates must have one rank, they have {sorted(ranks)}")
             mine, theirs = dims_in(indices), dims_in(updates)
-            if mine and theirs and not all(same_dim(a, b) for a, b in zip(mine, theirs) if isinstance(
-                    a, IntImm) and isinstance(b, IntImm)):
+            if mine and theirs and any(map(differ, mine, theirs)):
                 fail(name, f"indices {shape_text(mine)} and updates {shape_text(theirs)} differ")
         return x
     return rule
@@ -248,6 +272,18 @@ def one_hot(operands, attrs):
 def shape_of(operands, attrs):
     x = info_of("shape_of", operands[0])
     return ShapeStructInfo(None, x.ndim) if x.dims is None else ShapeStructInfo(x.dims)
+
+
+def reshape(operands, attrs):
+    """None, as rows tell; InferError where -1 or 0 stand for what the tensor's dimensions, not known, would say."""
+    x, shape = info_of("reshape", operands[0]), operands[1]
+    dims = getattr(shape, "values", shape)
+    if x.dims is not None or not isinstance(dims, (list, tuple)):
+        return None
+    told = next((d for d in map(plain, dims) if isinstance(d, int) and d in (-1, 0)), None)
+    if told is not None:
+        fail("reshape", f"what {told} stands for cannot be told, since the tensor's shape is not known: {x}")
+    return None
 
 
 def flatten(operands, attrs):
@@ -310,8 +346,9 @@ def repeat(operands, attrs):
 
 
 RULES = {
-    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "flatten": flatten,
-    "repeat": repeat, **WINDOW_RULES, "split": split,
+    "ewise_fma": ewise_fma, "layout_transform": layout_transform, "shape_of": shape_of, "reshape": reshape,
+    "flatten": flatten,
+    "repeat": repeat, **WINDOW_RULES, "split": split, "concat": concat,
     "strided_slice": strided_slice, "squeeze": squeeze, "sort": sort, "argsort": argsort, "topk": topk,
     "take": take, "einsum": einsum,
     "collapse_sum_like": collapse_sum_like, "collapse_sum_to": collapse_sum_to, "gather_elements": gather_elements,

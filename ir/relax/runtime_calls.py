@@ -7,8 +7,8 @@ from ..expr import IntImm
 from ..vdevice import VDevice
 from .classic import plain
 from .composites import operands
-from .expr import (DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxString, RelaxVar, ShapeStructInfo, StructInfo,
-                   TensorStructInfo, TupleStructInfo, as_struct_info)
+from .expr import (DERIVED, DataflowVar, DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
+                   ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo, as_struct_info)
 from .ops.common import InferTypeError, fail, product, shape_text
 
 VOID = TupleStructInfo(())
@@ -93,7 +93,13 @@ def view(data, shape=None, dtype=None, relative_byte_offset=None):
             fail(name, f"relative_byte_offset must be a number, it is {at}", InferTypeError)
     out = TensorStructInfo(info.shape if shape is None else _shape(name, shape), result,
                            *((info.ndim,) if shape is None and info.shape is None else ()))
-    return _checked_view(name, info, out, plain(offset) if offset is not None else 0)
+    offset = plain(offset) if offset is not None else 0
+    if shape is None and dtype is None and isinstance(offset, int) and offset > 0 and _elements(info) != 0:
+        fail(name, f"the whole of a tensor from byte {offset} on ends beyond it: give a shape or a dtype")
+    return _checked_view(name, info, out, offset)
+
+
+DERIVED["tvm.relax.struct_info.infer_view_sinfo"] = view
 
 
 def _checked_view(name, info, out, offset):
@@ -110,6 +116,8 @@ def _checked_view(name, info, out, offset):
             fail(name, f"a view of shape {shape_text(out)} is larger than the tensor, {shape_text(info)}")
     elif before is not None and after is not None and info.dtype == out.dtype and after > before:
         fail(name, f"{after} elements are more than the {before} of {shape_text(info)}")
+    elif info.dtype == out.dtype == "void" and _larger(out, info):
+        fail(name, f"a view of shape {shape_text(out)} is larger than the tensor, {shape_text(info)}")
     return out
 
 
@@ -117,8 +125,9 @@ def _larger(out, info):
     if not isinstance(out.dims, tuple) or not isinstance(info.dims, tuple):
         return False
     mine, theirs = product(out.dims), product(info.dims)
+    sizes = (1, 1) if info.dtype == "void" else (out.dtype.bytes, info.dtype.bytes)
     analyzer = Analyzer()
-    return analyzer.can_prove(mine * out.dtype.bytes > theirs * info.dtype.bytes)
+    return analyzer.can_prove(mine * sizes[0] > theirs * sizes[1])
 
 
 # ---------------------------------------------------------------- devices, workers
@@ -254,8 +263,7 @@ def _inspected(name, at_axis=False):
     def of_tensor(tensor):
         info = _tensor(f"inspect.{name}", tensor)
         facts = {"tensor_dtype_bits": ("uint8", info.dtype.bits), "tensor_dtype_lanes": ("uint16", info.dtype.lanes),
-                 "tensor_dtype_code": ("uint8", {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 1}.get(
-                     info.dtype.code))}
+                 "tensor_dtype_code": ("uint8", info.dtype.type_code)}
         if name == "tensor_ndim":
             return PrimStructInfo("int32") if info.ndim < 0 else PrimStructInfo(value=IntImm("int32", info.ndim))
         dtype, value = facts.get(name, ("int64", None))
@@ -271,7 +279,7 @@ def _inspected(name, at_axis=False):
 
 def _bound_only(name):
     def checkpoint(input):  # noqa: A002
-        if not isinstance(input, RelaxVar) and type(input).__name__ != "DataflowVar":
+        if not isinstance(input, (RelaxVar, DataflowVar, RelaxCall)):  # a call is bound before it
             fail(name, "takes a variable: bind the value first", InferTypeError)
         return input.struct_info
     return checkpoint

@@ -12,7 +12,7 @@ from ..upper import upper
 from .control import dims_set_by, fields_of, is_control, problem
 from .expr import (IMPURE, PACKED, Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, FuncStructInfo, Function, If,
                    MatchCast, ObjectStructInfo, PrimStructInfo, PrimValue, RelaxCall, RelaxString, RelaxTuple, RelaxVar,
-                   ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo)
+                   ShapeExpr, StructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
 from .inplace import IN_PLACE, inplace_problem
 from .infos import call_dims, derived_info, is_row_call, new_dims, same_info
 from .lattice import BaseCheckResult, base_check, common, is_base_of
@@ -354,9 +354,12 @@ class _Verifier:
         if call.op != "call_dps_packed":
             return
         outs = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
-        for info in (*args, *outs):
-            if not isinstance(info, TensorStructInfo) or (info.shape is None and info in outs):
-                self.fail(f"call_dps_packed passes tensors, and results of known shape; this is {info}")
+        for info in outs:
+            if not isinstance(info, TensorStructInfo) or info.shape is None:
+                self.fail(f"call_dps_packed gives tensors of known shape; this is {info}")
+        for info in args:
+            if not isinstance(info, TensorStructInfo if not self.wider else StructInfo):
+                self.fail(f"call_dps_packed passes tensors; this is {info}")
 
     def _callee(self, call, kind, gv=None):
         gv = gv or call.attrs.get("gv")
@@ -404,9 +407,11 @@ class _Verifier:
         if wrong:
             self.fail(wrong)
         over = call.attrs.get(IN_PLACE, (-1,) * len(fields_of(call.struct_info)))
-        infos = [*args, *(info for info, k in zip(fields_of(call.struct_info), over) if k < 0)]
+        numbers = self._numbers(name, func, args) if self.wider else ()
+        infos = [*(info for info in args if not (self.wider and isinstance(info, PrimStructInfo))),
+                 *(info for info, k in zip(fields_of(call.struct_info), over) if k < 0)]
         buffers = func.buffers[:len(func.buffers) - func.attrs.get("num_workspace", 0)]
-        scalars = [p for p in func.params if p not in func.buffer_map]
+        scalars = [p for p in func.params if p not in func.buffer_map and id(p) not in map(id, numbers)]
         dims = call.attrs.get("sym_args", ())
         if len(infos) != len(buffers) or len(dims) != len(scalars):
             self.fail(f"{name} takes {len(buffers)} tensors (results included) and {len(scalars)} dimensions, got "
@@ -424,6 +429,18 @@ class _Verifier:
             if flat or not _fits(info.shape, buffer.shape, known):
                 self.fail(f"buffer {buffer.name} of {name} has shape {shape_text(buffer.shape)}, the tensor "
                           f"{shape_text(info)}")
+
+    def _numbers(self, name, func, args):
+        """The parameters of a PrimFunc that take arguments which are numbers, R.Prim."""
+        found = []
+        for info, param in zip(args, func.params):
+            if not isinstance(info, PrimStructInfo):
+                continue
+            if param in func.buffer_map or param.dtype != info.dtype:
+                kind = "a buffer" if param in func.buffer_map else f"of {param.dtype}"
+                self.fail(f"parameter {param.name} of {name} is {kind}, the argument is {info}")
+            found.append(param)
+        return found
 
 
 def _tell(shape, buffer_shape, known):

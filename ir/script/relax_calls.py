@@ -77,6 +77,10 @@ class CallParser(InfoParser):
             return self.operator(node, "tensor_to_shape", (tensor,), {})
         return tensor_to_shape(self.leaf(tensor, node), dims)
 
+    def call_ExternFunc(self, node, global_symbol, struct_info=None):  # noqa: N802  (R's name)
+        """R.ExternFunc("name", R.Callable(...)): a foreign function, and what it gives"""
+        return X.ExternFunc(global_symbol, None if struct_info is None else self.info(struct_info, node))
+
     def call_call_packed(self, node, name, *args, sinfo_args=None, kind="call_packed", **attrs):
         """R.call_packed("name", x, sinfo_args=R.Tensor(...))"""
         if isinstance(sinfo_args, (list, tuple)):

@@ -136,11 +136,12 @@ ROWS = {
     "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
-    "ExternFunc": expr.ExternFunc, "macro": macro,
+    "macro": macro,
     "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
     "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
     **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "call_tir_with_grad",
+                                          "ExternFunc",
                                           "emit_te", "to_vdevice")},
 }
 ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec, **{  # where scripts look up what R.Tensor makes

@@ -56,21 +56,32 @@ def split(ops, ary, indices_or_sections, axis=0):
         step, name = simplify(tir.floordiv(size + (given - 1), given)), "T_split_sections"
         begins = [const(0, size.dtype), *(simplify(step * n) for n in range(1, given))]
     else:
-        begins = [as_expr(b).astype(size.dtype) for b in (0, *given)]
+        begins = [_held(as_expr(b).astype(size.dtype), size) for b in (0, *given)]
     ends = [*begins[1:], size]
 
     def part(begin, end):
-        shape = (*ary.shape[:axis], simplify(end - begin), *ary.shape[axis + 1:])
+        extent = simplify(end - begin)
+        if not isinstance(given, int) and not is_const_int(extent):
+            extent = simplify(tir.max(extent, const(0, extent.dtype)))
+        shape = (*ary.shape[:axis], extent, *ary.shape[axis + 1:])
         return compute(shape, lambda *i: ary[(*i[:axis], i[axis] + begin, *i[axis + 1:])], name, "ax")
     return [part(b, e) for b, e in zip(begins, ends)]
 
 
+def _held(place, size):
+    """A place held in 0 to size."""
+    return place if is_const_int(place, 0) else simplify(tir.min(tir.max(place, const(0, place.dtype)), size))
+
+
 def take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
-    """mode "clip": indices outside are held inside; "wrap": they begin again; "fast": there are none."""
+    """mode "clip": indices outside are held inside; "wrap": they begin again; "nan": NaN stands there, below 0 as well;
+    "fast": there are none."""
     if batch_dims:
         raise InferError(f"batch_dims={batch_dims} is not supported, it must be 0")
-    if mode not in ("clip", "wrap", "fast"):
-        raise InferError(f"mode={mode!r} is none of clip, wrap, fast")
+    if mode not in ("clip", "wrap", "fast", "nan"):
+        raise InferError(f"mode={mode!r} is none of clip, wrap, fast, nan")
+    if mode == "nan" and not a.dtype.is_float:
+        raise InferError(f"mode='nan' gives NaN for indices outside, which {a.dtype} has not")
     axis = None if axis is None else axis_in("take", plain(axis), a.ndim)
     count = flat_size(a.shape) if axis is None else as_expr(a.shape[axis])
     at = () if isinstance(indices, (int, tir.PrimExpr)) else indices.shape
@@ -86,10 +97,21 @@ def take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
                                 cast(count, index.dtype))
         return tir.min(tir.max(const(0, index.dtype), index), cast(count - 1, index.dtype))
 
+    def inside(i, value):
+        """A value, or NaN where the index is no place."""
+        if mode != "nan":
+            return value
+        index = as_expr(indices) if isinstance(indices, (int, tir.PrimExpr)) else indices[i]
+        index = cast(index, "int64")
+        outside = tir.any(index < const(0, "int64"), index >= cast(count, "int64"))
+        return tir.if_then_else(outside, const(float("nan"), a.dtype), value)
+
     if axis is None:
-        return compute(at, lambda *i: a[_unravelled(place(i), a.shape)], "T_take", "ax")
+        return compute(at, lambda *i: inside(i, a[_unravelled(place(i), a.shape)]), "T_take", "ax")
     shape = (*a.shape[:axis], *at, *a.shape[axis + 1:])
-    return compute(shape, lambda *i: a[(*i[:axis], place(i[axis:axis + len(at)]), *i[axis + len(at):])], "T_take", "ax")
+    last = axis + len(at)
+    return compute(shape, lambda *i: inside(i[axis:last], a[(*i[:axis], place(i[axis:last]), *i[last:])]), "T_take",
+                   "ax")
 
 
 def repeat(ops, a, repeats, axis=None):

@@ -10,9 +10,10 @@ from ..relax.runtime_calls import RUNTIME
 from ..tir.function import PrimFunc
 from .lift_branches import may_lift_branches
 
-_OPERATORS = frozenset({"unique", "nonzero", "dynamic_strided_slice", "to_vdevice", "hint_on_device",
-                        "grad.no_grad"})  # of RUNTIME, that networks may have
+# of RUNTIME, that networks may have
+_OPERATORS = frozenset({"dynamic_strided_slice", "to_vdevice", "hint_on_device", "grad.no_grad"})
 _ALONE = frozenset(RUNTIME) - _OPERATORS - set(CONTROL)
+_SELECTIONS = ("unique", "nonzero")  # whose results have as many elements as a run finds
 
 
 def needs_machine(mod, name):
@@ -40,7 +41,7 @@ def is_tensors(info, whole=True):
 
 def is_alone(mod, call, around=()):
     """Whether a call has no place in a network. around: the names of functions whose calls are being looked at."""
-    if not isinstance(call.op, str) or call.op in _ALONE and set(call.attrs) <= {"sinfo_args", "format", "operands"}:
+    if not isinstance(call.op, str) or call.op in _SELECTIONS or call.op in _ALONE and set(call.attrs) <= {"sinfo_args", "format", "operands"}:
         return True
     if call.op == "call_tir_inplace":
         return True

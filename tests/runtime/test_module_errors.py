@@ -60,7 +60,7 @@ REFUSED = {
     "dimension used twice": ("vector_add", (F5, F5, new(6)),
                              "vector_add: argument C has dimension 0 = 6, expected n = 5"),
     "expression": ("groups", (new(3, 5), new(3)), "groups: argument A has dimension 1 = 5, expected n * 2 = 6"),
-    "no elements": ("vector_add", (new(0), new(0), new(0)),
+    "no elements": ("vector_add", (new(0), new(0), new(1)),
                     "vector_add: argument A has dimension 0 = 0, expected at least 1"),
     "not compact": ("vector_add", (floats(10)[::2], F5, new(5)), "vector_add: argument A has stride 0 = 2, expected 1: "
                     "the tensor must be compact, pass a contiguous copy"),

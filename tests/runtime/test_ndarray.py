@@ -1,10 +1,16 @@
 """Tensors and devices."""
+import ctypes
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import ingot as tvm
+from ingot import nd, relax
 from ingot.runtime import NDArray
+from ingot.script import ir as I
+from ingot.script import relax as R
+from ingot.script import tir as T
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -149,3 +155,74 @@ def test_views_lie_inside_the_memory():
     for shape, offset in (([7], 0), ([1], -4), ([3, 2], 4), ([-1], 0)):
         with pytest.raises(ValueError, match=f"would occupy bytes {offset} <= i_byte .* only contains 24 bytes"):
             a._create_view(shape, relative_byte_offset=offset)
+
+
+# ---------------------------------------------------------------- vectors as elements, handles
+
+def test_elements_that_are_vectors():
+    x = nd.empty((3, 2), "float32x4")
+    assert (x.shape, x.dtype, x.ndim) == ((3, 2), "float32x4", 2)
+    values = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+    assert x.copyfrom(values).numpy().shape == (3, 2, 4)
+    y = x.copyto(tvm.cpu())
+    assert y.dtype == "float32x4" and (y.numpy() == values).all()
+    y[:] = 7
+    assert (y.numpy() == 7).all()
+    with pytest.raises(ValueError, match="shape"):
+        x.copyfrom(np.zeros((3, 2), np.float32))
+
+
+def test_functions_take_vectors():
+    @T.prim_func
+    def scaled(A: T.Buffer((3,), "float32x4"), B: T.Buffer((3,), "float32x4")):
+        for i in range(3):
+            B[i] = A[i] * T.broadcast(T.float32(3), 4)
+
+    x, y = nd.empty((3,), "float32x4"), nd.empty((3,), "float32x4")
+    x.copyfrom(np.arange(12, dtype=np.float32).reshape(3, 4))
+    built = tvm.build(scaled, "c")
+    built(x, y)
+    assert (y.numpy() == x.numpy() * 3).all()
+    with pytest.raises(ValueError, match="dtype float32, expected float32x4"):
+        built(nd.empty((3,), "float32"), y)
+
+
+def test_a_handle_changes_the_view_of_the_memory():
+    x = nd.array(np.arange(24, dtype=np.int32).reshape(4, 6))
+    t = x.handle[0]
+    assert (t.ndim, t.byte_offset, t.dtype.type_code, t.dtype.bits, t.device.device_type) == (2, 0, 0, 32, 1)
+    shape, strides = (ctypes.c_int64 * 2)(2, 3), (ctypes.c_int64 * 2)(12, 2)
+    t.shape, t.strides, t.byte_offset = shape, strides, 4
+    x.handle[0] = t
+    assert x.byte_offset == 4 and x.shape == (2, 3)
+    assert (x.numpy() == [[1, 3, 5], [13, 15, 17]]).all()
+    assert list(x.handle.contents.strides[:2]) == [12, 2]
+    for offset, wrong in ((4 * 24, "would occupy bytes"), (60, "would occupy bytes")):
+        t.byte_offset = offset
+        with pytest.raises(ValueError, match=wrong):
+            x.handle[0] = t
+    with pytest.raises(ValueError, match="its own memory"):
+        x.handle[0] = nd.empty((2, 3), "int32").handle[0]
+
+
+def test_views_know_where_they_begin():
+    x = nd.array(np.arange(8, dtype=np.float32))
+    y = x._create_view((4,), relative_byte_offset=8)
+    z = y._create_view((2,), relative_byte_offset=4)
+    assert (x.byte_offset, y.byte_offset, z.byte_offset) == (0, 8, 12)
+    assert (z.numpy() == [3, 4]).all()
+
+
+def test_programs_inspect_tensors():
+    @I.ir_module
+    class Inspected:
+        @R.function
+        def main(x: R.Tensor):
+            return x.dtype.type_code, x.dtype.bits, x.dtype.lanes, x.ndim, x.byte_offset, x.elem_offset, x.strides[0]
+
+    vm = relax.VirtualMachine(relax.build(Inspected, "c"), tvm.cpu())
+    assert list(vm["main"](nd.empty((5, 3), "float32x4"))) == [2, 32, 4, 2, 0, 0, 3]
+    assert list(vm["main"](nd.empty((5,), "bfloat16"))) == [4, 16, 1, 1, 0, 0, 1]
+    assert list(vm["main"](nd.empty((5,), "float8_e4m3fn"))) == [6, 8, 1, 1, 0, 0, 1]
+    view = nd.empty((6,), "int64")._create_view((2, 2), relative_byte_offset=16)
+    assert list(vm["main"](view)) == [0, 64, 1, 2, 16, 2, 2]

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import sys
 
-from ...ir.expr import Var as TirVar
+from ...ir.expr import IntImm, Var as TirVar
 from ...ir.module import GlobalVar, IRModule
-from ...ir.node import children, collect
-from ...ir.relax.expr import (IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxExpr, RelaxVar, ShapeStructInfo,
-                              TensorStructInfo, VarBinding)
+from ...ir.node import children, collect, structural_equal
+from ...ir.relax.expr import (IMPURE, DataflowVar, Function, MatchCast, PrimStructInfo, RelaxCall, RelaxExpr, RelaxVar,
+                              ShapeStructInfo, TensorStructInfo, VarBinding)
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.tir.reshapes import is_reshape
@@ -109,9 +109,22 @@ def tir_vars_in_struct_info(sinfo):
 def definable_tir_vars_in_struct_info(sinfo):
     """Those that stand alone as a dimension, and so get their value where the struct info is matched."""
     found = []
-    for info in collect(sinfo, (TensorStructInfo, ShapeStructInfo)):
-        for d in getattr(info, "shape", None) or getattr(info, "values", None) or ():
+    for info in collect(sinfo, (TensorStructInfo, ShapeStructInfo, PrimStructInfo)):
+        number = (info.value,) if isinstance(info, PrimStructInfo) else ()
+        for d in getattr(info, "shape", None) or getattr(info, "values", None) or number:
             if isinstance(d, TirVar) and not any(d is v for v in found):
+                found.append(d)
+    return found
+
+
+def collect_non_negative_expressions(sinfo):
+    """The symbolic dimensions in struct info, each once, in order: sizes, which are at least 0. Numbers (R.Prim) need not
+    be."""
+    found = []
+    for info in collect(sinfo, (TensorStructInfo, ShapeStructInfo)):
+        dims = info.shape if isinstance(info, TensorStructInfo) else info.values
+        for d in dims if isinstance(dims, tuple) else ():
+            if not isinstance(d, IntImm) and not any(structural_equal(d, e) for e in found):
                 found.append(d)
     return found
 
@@ -207,6 +220,6 @@ def contains_impure_call(expr, own_name=None):
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
            "estimate_memory_usage", "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern",
            "get_static_type", "struct_info_base_check", "struct_info_lca", "suggest_layout_transforms",
-           "all_global_vars", "all_vars", "bound_vars", "contains_impure_call", "definable_tir_vars_in_struct_info",
-           "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
+           "all_global_vars", "all_vars", "bound_vars", "collect_non_negative_expressions",
+           "contains_impure_call", "definable_tir_vars_in_struct_info", "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

@@ -1,6 +1,8 @@
 """relax.utils: values as expressions, and functions with variables of their own."""
 from __future__ import annotations
 
+from importlib import import_module
+
 from ...ir.expr import PrimExpr, StringImm, Var as TirVar, as_expr
 from ...ir.module import IRModule
 from ...ir.node import Mutator, collect
@@ -65,6 +67,12 @@ def gen_call_tir_inputs(func, *args, **kwargs):
     builder = BlockBuilder()
     call = builder.call_te(func, *args, **kwargs)
     return builder.get()[call.attrs["gv"]], call.args, call.struct_info, call.attrs["sym_args"]
+
+
+def __getattr__(name):
+    if name == "args_converter":  # which uses convert_to_expr
+        return import_module(f"{__name__.rpartition('.')[0]}.args_converter")
+    raise AttributeError(f"relax.utils has no {name}")
 
 
 __all__ = ["convert_to_expr", "copy_with_new_vars", "gen_call_tir_inputs"]

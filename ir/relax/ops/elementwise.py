@@ -158,7 +158,15 @@ ROWS = [
     ("nn.selu", _F, _selu, _numpy_selu, {}),
 ]
 # operators that are one intrinsic: the reference is the intrinsic's own
-ROWS += [(name, _F, getattr(tir, name), row.numpy, {}) for name, row in tir.INTRINSICS.items() if row.operator]
+_OF_WHOLE = ("floor", "ceil", "round", "trunc")  # of integers these are the integers
+
+
+def _rounded(function):
+    return lambda x: x if x.dtype.kind in "iu" else function(x)
+
+
+ROWS += [(name, _N, getattr(tir, name), _rounded(row.numpy), {}) if name in _OF_WHOLE else
+         (name, _F, getattr(tir, name), row.numpy, {}) for name, row in tir.INTRINSICS.items() if row.operator]
 
 _RETURNS_BOOL = ("logical_not", "isnan", "isinf", "isfinite")
 

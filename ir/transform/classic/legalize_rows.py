@@ -147,7 +147,8 @@ def _concat(builder, call):
 
 
 def _take(builder, call):
-    mode = "clip" if call.attrs.get("mode") == "clip" else "wrap"  # -1 is the last, unless it says otherwise
+    mode = call.attrs.get("mode")
+    mode = mode if mode in ("clip", "nan") else "wrap"  # -1 is the last, unless it says otherwise
     return builder.call_te(topi.take, *call.args, call.attrs.get("axis"), mode=mode)
 
 

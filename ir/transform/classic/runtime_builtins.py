@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ...node import Mutator
-from ...relax.expr import PrimValue, RelaxCall, RelaxTuple, ShapeStructInfo, TupleStructInfo, call_builtin_with_ctx
+from ...relax.expr import (DataTypeImm, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, ShapeStructInfo, TupleStructInfo,
+                           call_builtin_with_ctx)
 from ...relax.op import call as operator
 from ...relax.struct_info import ObjectStructInfo
 
@@ -12,7 +13,8 @@ _DEVICES = {"cpu": 1, "cuda": 2, "opencl": 4}  # DLPack's numbers; CPUs by any o
 
 def lower_runtime_builtin(func):
     """A graph function whose memory is of R.vm.alloc_storage and R.vm.alloc_tensor, and whose R.reshape, R.shape_of,
-    R.tensor_to_shape, R.to_vdevice, closures and R.vm.call_tir_dyn are calls of functions vm.builtin.*. ValueError for
+    R.tensor_to_shape, R.to_vdevice, closures and R.vm.call_tir_dyn are calls of functions vm.builtin.*, and R.memory.view
+    one of runtime.TVMArrayCreateView, where the tensor's shape and dtype are known. ValueError for
     R.builtin.alloc_tensor, which LowerAllocTensor lowers before, and TypeError for a reshape by what is no shape."""
     return _Lower().visit(func)
 
@@ -64,6 +66,19 @@ def _invoke(call):
                                  sinfo_args=info)
 
 
+def _view(call):
+    """A call of what makes views, of all that one is; memory.view itself where the tensor's shape or dtype is not known."""
+    given = dict(zip(call.attrs.get("operands", _OF_VIEWS), call.args))
+    data = given["data"]
+    info = data.struct_info
+    shape = given.get("shape") or (ShapeExpr(info.dims) if info.dims is not None else None)
+    dtype = given.get("dtype") or (DataTypeImm(info.dtype) if info.dtype != "void" else None)
+    if shape is None or dtype is None:
+        return call
+    args = (data, shape, dtype, given.get("relative_byte_offset") or PrimValue(0))
+    return RelaxCall("call_pure_packed", args, {"func": "runtime.TVMArrayCreateView"}, call.struct_info)
+
+
 def _unplanned(call):
     raise ValueError("LowerRuntimeBuiltin: R.builtin.alloc_tensor is left; apply LowerAllocTensor before")
 
@@ -77,7 +92,9 @@ def _kill(call):
     return operator("vm.kill_object", call.args[0])
 
 
+_OF_VIEWS = ("data", "shape", "dtype", "relative_byte_offset")
 _RULES = {
+    "memory.view": _view,
     "vm.call_tir_dyn": _spread("call_tir_dyn", TupleStructInfo(())), "reshape": _reshape,
     **{name: _same_arguments(name) for name in ("shape_of", "tensor_to_shape")}, "to_vdevice": _to_device,
     "make_closure": _spread("make_closure", ObjectStructInfo()),

@@ -162,7 +162,6 @@ K = tir.Var("k", "int64")
 @pytest.mark.parametrize("build, params, message", [
     (lambda x, y: op.equal(x, y), [var("x", 3), var("y", 3, dtype="int32")], "operands differ in dtype"),
     (lambda x, w: op.nn.conv2d(x, w), [var("x", 1, n, 8, 8), var("w", 4, K, 3, 3)], "has n channels"),
-    (lambda x: op.unique(x), [var("x", 3)], "unique is no operator of the table"),
 ])
 def test_what_cannot_be_compiled_says_so(build, params, message):
     bb = BlockBuilder()

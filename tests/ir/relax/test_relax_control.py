@@ -221,7 +221,7 @@ def test_broken_foreign_calls():
     for call, message in (
             (RelaxCall("call_packed", (X,), {}, X.struct_info), "it needs func, the name of the foreign function"),
             (RelaxCall("call_dps_packed", (X,), {"func": "f"}, TensorStructInfo(None, "float32")),
-             "passes tensors, and results of known shape; this is R.Tensor")):
+             "gives tensors of known shape; this is R.Tensor")):
         y = RelaxVar("y", call.struct_info)
         func = Function((X,), SeqExpr((BindingBlock((VarBinding(y, call),)),), y), y.struct_info, {})
         with pytest.raises(VerifyError, match=message):

@@ -150,3 +150,21 @@ def test_scripts_ask_tensors():
         return (x.dtype.bits, x.shape[axis], x.strides[0], x.ndim)
 """))
     assert main(zeros(5, 3), 1) == [32, 3, 3, 2]
+
+
+def test_views_are_made_by_the_runtime():
+    text = """
+    @R.function
+    def main(x: R.Tensor((8,), "int32")):
+        y = {}
+        return y
+"""
+    lowered = T.LowerRuntimeBuiltin()(module(text.format(
+        'R.memory.view(x, R.shape([2, 4]), dtype=R.dtype("int16"), relative_byte_offset=R.prim_value(8))')))
+    written = module(text.format("""R.ExternFunc("runtime.TVMArrayCreateView", R.Callable(
+            derive_func="tvm.relax.struct_info.infer_view_sinfo", purity=True))(
+            x, R.shape([2, 4]), R.dtype("int16"), R.prim_value(8))"""))
+    assert tvm.ir.structural_equal(lowered, written)
+    x = np.arange(8, dtype="int32")
+    for mod in (lowered, written):
+        np.testing.assert_array_equal(machine(mod)(tvm.nd.array(x)).numpy(), x.view("int16")[4:12].reshape(2, 4))
