@@ -269,6 +269,10 @@ IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call
                     "call_builtin_with_ctx", "vm.call_tir_dyn", "memory.kill_storage", "memory.kill_tensor",
                     "vm.kill_object"})
 
+# Operators that give new memory, which a later call fills.
+ALLOCATORS = frozenset({"builtin.alloc_tensor", "memory.alloc_storage", "memory.alloc_tensor", "vm.alloc_storage",
+                        "vm.alloc_tensor"})
+
 
 @node
 class RelaxCall(RelaxExpr):
