@@ -89,6 +89,11 @@ class _AnyVar(RelaxExpr):
     def name_hint(self):
         return self.name
 
+    @property
+    def vid(self):
+        """What tells a variable from others: itself."""
+        return self
+
 
 @node
 class RelaxVar(_AnyVar):
