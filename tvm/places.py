@@ -15,7 +15,7 @@ driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
 relax relax.analysis relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
-relax.report relax.transform relax.utils relax.vm
+relax.pipeline relax.report relax.transform relax.utils relax.vm
 relax.backend relax.backend.cblas relax.backend.pattern_registry
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
@@ -32,7 +32,8 @@ topi topi.cuda topi.generic topi.nn
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
+    "nd": "runtime.ndarray", "relax": "ir.relax",
+    "relax.binding_rewrite": "ir.transform.binding_rewrite", "relax.dpl.pattern": "tvm.relax.dpl",
     "relax.frontend.common": "frontend.params",
     "relax.frontend.nn": "frontend.nn", "relax.frontend.torch": "frontend.torch",
     "relax.frontend.torch.exported_program_translator": "frontend.torch.exported",

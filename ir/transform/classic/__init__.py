@@ -33,6 +33,7 @@ from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_p
 from .layout_rewrite import remove_weight_layout_rewrite_block
 from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
+from .ipc_memory import lower_ipc_alloc_storage
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
 from .loop_partition import loop_partition
@@ -120,6 +121,7 @@ GRAPHS = rows(
     ("FastMathTransform", module_row, fast_math),
     ("FoldConstant", module_row, fold_constant),
     ("FuseTransposeMatmul", module_row, fuse_transpose_matmul),
+    ("LowerGPUIPCAllocStorage", module_row, lower_ipc_alloc_storage),
     ("OptimizeLayoutTransform", module_row, optimize_layout_transform),
     ("RemoveRedundantReshape", functions_row, remove_redundant_reshape),
     ("FuseOps", module_row, fuse_ops),
