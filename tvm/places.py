@@ -26,7 +26,7 @@ target
 te te.replay te.schedule te.stage
 testing
 tir tir.analysis tir.data_layout tir.expr tir.function tir.stmt_functor tir.transform
-topi topi.cuda topi.generic topi.nn
+topi topi.cuda topi.generic topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {

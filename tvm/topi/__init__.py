@@ -1,7 +1,7 @@
 """tvm.topi: the operator library (ir/topi), and schedules of stages for what it computes: topi.cuda, topi.generic."""
 from ...ir import topi as _topi
 
-_SCHEDULES = ("cuda", "generic")
+_SCHEDULES = ("cuda", "generic", "testing")
 
 
 def __getattr__(name):
