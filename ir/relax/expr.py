@@ -215,6 +215,12 @@ class RelaxTuple(RelaxExpr):
         infos = tuple(f.struct_info for f in self.fields)
         return None if None in infos else TupleStructInfo(infos)
 
+    def __len__(self):
+        return len(self.fields)
+
+    def __bool__(self):  # a value that is there, also without fields
+        return True
+
 
 @node
 class TupleGetItem(RelaxExpr):

@@ -8,7 +8,7 @@ from . import analysis, expr_functor  # noqa: F401
 from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
 expr = _import_module(".expr", __name__)  # not that of ir.relax, which is in what * gives
-Expr, BindingBlock = expr.Expr, expr.BindingBlock
+Expr, BindingBlock, Var = expr.Expr, expr.BindingBlock, expr.Var
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 
 

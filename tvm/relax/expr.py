@@ -6,7 +6,6 @@ from ...ir.relax.expr import *  # noqa: F401,F403
 from ...ir.relax.expr import RelaxCall as Call  # noqa: F401
 from ...ir.relax.expr import RelaxString as StringImm  # noqa: F401
 from ...ir.relax.expr import RelaxTuple as Tuple  # noqa: F401
-from ...ir.relax.expr import RelaxVar as Var  # noqa: F401
 from ...ir.relax.expr import as_struct_info
 
 
@@ -26,6 +25,11 @@ class _Kinds(type):
 class Expr(metaclass=_Kinds):
     """What stands in a graph: a value, a function, the name of one, or an operator."""
     kinds = (_expr.RelaxExpr, BaseFunc, GlobalVar, Op)
+
+
+class Var(metaclass=_Kinds):
+    """A variable; a DataflowVar is one, too."""
+    kinds = (_expr.RelaxVar, _expr.DataflowVar)
 
 
 class BindingBlock(metaclass=_Kinds):

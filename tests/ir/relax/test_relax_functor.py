@@ -169,7 +169,9 @@ def test_a_mutator_gives_sequences_blocks_and_functions_inside():
     assert Nothing().visit_expr(seq) is seq and Nothing().visit_binding_block(seq.blocks[0]) is seq.blocks[0]
     block = Wider().visit_binding_block(branches.bindings[0].value.true_branch.blocks[0])
     assert isinstance(block, relax.BindingBlock) and len(block.bindings) == 3
-    assert isinstance(outer, relax.Expr) and isinstance(Net["main"].body.blocks[0], relax.BindingBlock)
+    hidden = Net["main"].bindings[0].var
+    assert isinstance(hidden, relax.DataflowVar) and isinstance(hidden, relax.Var) and isinstance(outer, relax.Expr)
+    assert isinstance(Net["main"].body.blocks[0], relax.BindingBlock)
 
 
 def test_a_mutator_binds_by_hand():
