@@ -2,12 +2,12 @@
 import sys as _sys
 
 from .container import Array, DictAttrs, Map  # noqa: F401
-from .compare import assert_structural_equal, get_first_structural_mismatch  # noqa: F401
+from .compare import assert_structural_equal, get_first_structural_mismatch, structural_equal  # noqa: F401
 from .env_func import EnvFunc  # noqa: F401
 from .expr import FloatImm, IntImm, PrimExpr, StringImm  # noqa: F401
 from .expr import Range as _Range
 from .module import BaseFunc, CallingConv, GlobalVar, IRModule  # noqa: F401
-from .node import Node, load_json, make_node, save_json, structural_equal, structural_hash  # noqa: F401
+from .node import Node, load_json, make_node, save_json, structural_hash  # noqa: F401
 from .op import Op, register_op_attr  # noqa: F401
 from .supply import GlobalVarSupply, NameSupply  # noqa: F401
 from .transform import instrument  # noqa: F401

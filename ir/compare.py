@@ -1,6 +1,7 @@
 """Where two programs differ: assert_structural_equal says so to people, get_first_structural_mismatch to programs."""
 from __future__ import annotations
 
+from . import node as _node
 from .module import BaseFunc, IRModule
 from .node import Node, StructuralEqual, _items
 from .object_path import ObjectPath
@@ -10,6 +11,18 @@ from .tir.function import PrimFunc
 from .tir.stmt import Block, Stmt
 
 
+def structural_equal(lhs, rhs, map_free_vars=False):
+    """node.structural_equal, to which dimensions and a shape of these are equal, too."""
+    return _node.structural_equal(*_alike(lhs, rhs), map_free_vars)
+
+
+def _alike(lhs, rhs):
+    """Both as dimensions where one is a tuple of them and the other a shape."""
+    if isinstance(lhs, tuple) != isinstance(rhs, tuple):
+        lhs, rhs = (v if isinstance(v, tuple) else getattr(v, "values", v) for v in (lhs, rhs))
+    return lhs, rhs
+
+
 def assert_structural_equal(lhs, rhs, map_free_vars=False):
     """Raise ValueError unless lhs and rhs are structurally equal (see structural_equal).
 
@@ -17,8 +30,7 @@ def assert_structural_equal(lhs, rhs, map_free_vars=False):
     there on both sides, and both programs with the place underlined.
     """
     lhs, rhs = (v.struct_info() if callable(getattr(type(v), "struct_info", None)) else v for v in (lhs, rhs))
-    if isinstance(lhs, tuple) != isinstance(rhs, tuple):  # dimensions, and a shape of these
-        lhs, rhs = (v if isinstance(v, tuple) else getattr(v, "values", v) for v in (lhs, rhs))
+    lhs, rhs = _alike(lhs, rhs)
     search = _Search(map_free_vars)
     if search.same(lhs, rhs, False):
         return
@@ -120,4 +132,4 @@ def _program(root, around):
     return (f"# function {name}\n" if name else "") + text
 
 
-__all__ = ["assert_structural_equal", "get_first_structural_mismatch"]
+__all__ = ["assert_structural_equal", "get_first_structural_mismatch", "structural_equal"]

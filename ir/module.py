@@ -103,6 +103,11 @@ class IRModule(Node):
 
     update_func = __setitem__
 
+    def __delitem__(self, name):
+        """Leave a function out of this module; KeyError when there is none."""
+        self[name]  # raises, and says which there are
+        del self.functions[FunctionName(_name(name))]
+
     def update(self, other):
         """Put the functions of another module, or of a dict, into this one."""
         for name, function in getattr(other, "functions", other).items():

@@ -42,6 +42,7 @@ class Node:
     _ignore: frozenset = frozenset()
     _compared: tuple[str, ...] = ()  # the fields that make the structure: the visible ones without labels
     _is_statement = False
+    _is_closed = False  # whether what it defines, tuples of variables, is used in it alone
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
 
     def replace(self, **changes):
@@ -398,19 +399,22 @@ def digest(root, map_free_vars=False, names=False, size=8, labels=True):
     return state.digest()
 
 
-def structure_key(value):
+def structure_key(value, own=None):
     """A hashable key, equal for values that differ in the identity of nodes alone that are no variables or buffers.
 
     For looking up what was found for an equal value, within one computation: variables count by identity, and so do
-    arrays of more than MOST_COMPARED elements."""
+    arrays of more than MOST_COMPARED elements. own: {id: key} of variables that count by their place instead."""
     if isinstance(value, Node):
         if value._is_binder_leaf:
-            return id(value)
-        return (type(value), *[structure_key(getattr(value, f)) for f in value._visible])
+            return own[id(value)] if own and id(value) in own else id(value)
+        if value._is_closed:
+            defined = (v for f in value._define for v in getattr(value, f))
+            own = {**(own or {}), **{id(v): ("own", n) for n, v in enumerate(defined, len(own or ()))}}
+        return (type(value), *[structure_key(getattr(value, f), own) for f in value._visible])
     if isinstance(value, (tuple, list)):
-        return tuple([structure_key(v) for v in value])
+        return tuple([structure_key(v, own) for v in value])
     if isinstance(value, dict):
-        return tuple([(k, structure_key(v)) for k, v in sorted(value.items(), key=lambda item: str(item[0]))])
+        return tuple([(k, structure_key(v, own)) for k, v in sorted(value.items(), key=lambda item: str(item[0]))])
     if isinstance(value, np.ndarray):
         return id(value) if value.size > MOST_COMPARED else value.tobytes(), value.dtype.str, value.shape
     return value.hex() if isinstance(value, float) else value

@@ -16,7 +16,7 @@ driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
 relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
-relax.report relax.transform relax.utils relax.vm
+relax.pipeline relax.report relax.transform relax.utils relax.vm
 relax.backend relax.backend.cblas relax.backend.pattern_registry
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
@@ -37,7 +37,8 @@ PLACES = {
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
     "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
     "dlight.base.transform": "tvm.dlight.base", "dlight.base.utils": "tvm.dlight.base",
-    "nd": "runtime.ndarray", "relax": "ir.relax", "relax.dpl.pattern": "tvm.relax.dpl",
+    "nd": "runtime.ndarray", "relax": "ir.relax",
+    "relax.binding_rewrite": "ir.transform.binding_rewrite", "relax.dpl.pattern": "tvm.relax.dpl",
     "relax.frontend.common": "frontend.params",
     "relax.frontend.nn": "frontend.nn", "relax.frontend.torch": "frontend.torch",
     "relax.frontend.torch.exported_program_translator": "frontend.torch.exported",

@@ -83,6 +83,7 @@ class BlockBuilder:
         self._names, self._output, self.current_func = Names(), None, None
         self.placeholders = Names()  # of variables that modules of a script make in the function being built
         self._blocks, self._bindings, self._in_dataflow = [], [], False
+        self._bound = {}  # variable -> its value
         self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
 
     @staticmethod
@@ -100,6 +101,7 @@ class BlockBuilder:
             raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
         self._names, self._blocks, self._bindings, self.placeholders = Names(), [], [], Names()
+        self._bound = {}
         if params is not None:
             self._set_params(params)
         self.current_func = name
@@ -224,8 +226,7 @@ class BlockBuilder:
         hidden = self._in_dataflow and not output
         name = self.unique_name(name_hint) if name_hint else self.unique_name("lv" if hidden else "gv", "")
         var = (DataflowVar if hidden else RelaxVar)(name, info or value.struct_info, origin)
-        self._bindings.append(kind(var, value))
-        return var
+        return self.emit_normalized(kind(var, value))
 
     def emit(self, value, name_hint="", origin=None):
         """Bind `value` to a new variable and return it: a DataflowVar inside a dataflow block, else a Var."""
@@ -243,18 +244,28 @@ class BlockBuilder:
     def emit_normalized(self, binding):
         """Add a binding as it is; its variable."""
         self._bindings.append(binding)
+        self._bound[binding.var] = binding.value
         return binding.var
 
     def _flattened(self, seq):
-        """The result of a SeqExpr, whose bindings are added to the current block."""
+        """The result of a SeqExpr, whose bindings are added to the current block. One of a function that is a dataflow
+        block ends before those that lie in none, and another begins after them."""
         for block in seq.blocks:
-            self._bindings.extend(block.bindings)
+            apart = self._in_dataflow and not isinstance(block, DataflowBlock) and not self._outer
+            if apart:
+                self._close(DataflowBlock)
+            for b in block.bindings:
+                self.emit_normalized(b)
+            if apart:
+                self._close(BindingBlock)
         return seq.body
 
     def normalize(self, value):
         """`value` as it may be bound: with struct info, and with variables in place of calls inside it."""
         if isinstance(value, (list, tuple)):
             value = RelaxTuple(tuple(value))
+        if isinstance(value, (BaseFunc, GlobalVar)):
+            return value
         if not isinstance(value, RelaxExpr):
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
@@ -326,9 +337,12 @@ class BlockBuilder:
     # ------------------------------------------------------------ results
 
     def lookup_binding(self, var):
-        """The value that a variable of the function being built is bound to; None for a parameter."""
-        blocks = [*self._blocks, DataflowBlock(tuple(self._bindings))]
-        return next((b.value for block in blocks for b in block.bindings if b.var is var), None)
+        """The value that a variable is bound to; None for a parameter."""
+        return self._bound.get(var)
+
+    def current_block_is_dataflow(self):
+        """Whether what is emitted now lies in a dataflow block."""
+        return self._in_dataflow
 
     def get(self):
         """The module with the functions built so far."""

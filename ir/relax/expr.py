@@ -89,6 +89,11 @@ class _AnyVar(RelaxExpr):
     def name_hint(self):
         return self.name
 
+    @property
+    def vid(self):
+        """What tells a variable from others: itself."""
+        return self
+
 
 @node
 class RelaxVar(_AnyVar):
@@ -210,6 +215,12 @@ class RelaxTuple(RelaxExpr):
         infos = tuple(f.struct_info for f in self.fields)
         return None if None in infos else TupleStructInfo(infos)
 
+    def __len__(self):
+        return len(self.fields)
+
+    def __bool__(self):  # a value that is there, also without fields
+        return True
+
 
 @node
 class TupleGetItem(RelaxExpr):
@@ -271,6 +282,10 @@ PACKED = ("call_packed", "call_pure_packed", "call_inplace_packed", "call_dps_pa
 IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call_inplace_packed",
                     "call_builtin_with_ctx", "vm.call_tir_dyn", "memory.kill_storage", "memory.kill_tensor",
                     "vm.kill_object"})
+
+# Operators that give new memory, which a later call fills.
+ALLOCATORS = frozenset({"builtin.alloc_tensor", "memory.alloc_storage", "memory.alloc_tensor", "vm.alloc_storage",
+                        "vm.alloc_tensor"})
 
 
 @node

@@ -12,7 +12,7 @@ from ..upper import upper
 from .control import dims_set_by, fields_of, is_control, problem
 from .expr import (IMPURE, PACKED, Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, FuncStructInfo, Function, If,
                    MatchCast, ObjectStructInfo, PrimStructInfo, PrimValue, RelaxCall, RelaxString, RelaxTuple, RelaxVar,
-                   ShapeExpr, StructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
+                    ShapeExpr, ShapeStructInfo, StructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
 from .inplace import IN_PLACE, inplace_problem
 from .infos import call_dims, derived_info, is_row_call, new_dims, same_info
 from .lattice import BaseCheckResult, base_check, common, is_base_of
@@ -44,7 +44,8 @@ def verify(mod, wider=False, alone=False):
 
     wider: as TVM's rules are. What is declared may say less than what is inferred, variables may share names; functions
     that say that they are pure call nothing with side effects, unless attrs["relax.force_pure"] says so; functions share
-    no symbolic dimensions; what stands in calls, conditions and results computes nothing.
+    no symbolic dimensions; what stands in calls, conditions and results computes nothing; a tensor of call_tir fits a buffer
+    whose dimensions it may have.
     alone: the functions may name others that the module lacks.
     """
     if not isinstance(mod, IRModule):
@@ -426,7 +427,7 @@ class _Verifier:
             if self.wider and not isinstance(info.shape, tuple):
                 continue
             flat = self.wider and len(info.shape) != len(buffer.shape)
-            if flat or not _fits(info.shape, buffer.shape, known):
+            if flat or not (_may_fit if self.wider else _fits)(info.shape, buffer.shape, known):
                 self.fail(f"buffer {buffer.name} of {name} has shape {shape_text(buffer.shape)}, the tensor "
                           f"{shape_text(info)}")
 
@@ -457,6 +458,14 @@ def _fits(shape, buffer_shape, known):
     if len(shape) == len(buffer_shape):
         return all(same_dim(a.astype(b.dtype), substitute(b, known)) for a, b in zip(shape, buffer_shape))
     return len(buffer_shape) == 1 and same_dim(product(shape), substitute(buffer_shape[0], known))
+
+
+def _may_fit(shape, buffer_shape, known):
+    """Whether a tensor's shape may be a buffer's of as many dimensions, for some values of the symbolic ones."""
+    _tell(shape, buffer_shape, known)
+    own = [substitute(b, known) for b in buffer_shape]
+    return base_check(ShapeStructInfo(own), ShapeStructInfo([a.astype(b.dtype) for a, b in zip(shape, own)])) != (
+        BaseCheckResult.FAIL_L0)
 
 
 __all__ = ["VerifyError", "contradiction", "new_dims", "same_info", "verify"]

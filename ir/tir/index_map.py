@@ -19,6 +19,7 @@ class IndexMap(Node):
 
     initial_indices: tuple = node_field(define=True)
     final_indices: tuple = ()
+    _is_closed = True
     AXIS_SEPARATOR = "axis_separator"  # among the results of a function: the next index is of another physical axis
 
     @staticmethod

@@ -21,7 +21,7 @@ def matmul(ops, tensor_a, tensor_b, transp_a=False, transp_b=False):
     return ops("matmul", transposed(tensor_a) if transp_a else tensor_a, transposed(tensor_b) if transp_b else tensor_b)
 
 
-def graph_matmul(ops, a, b, out_dtype=None):
+def graph_matmul(ops, a, b, out_dtype=None, name="matmul"):
     """The product as graphs have it: batches broadcast, and a vector is a row before, a column behind."""
     checked = ops("matmul", converted(a, out_dtype), converted(b, out_dtype))
     k, shape = te.reduce_axis((0, a.shape[-1]), "k"), checked.shape
@@ -37,7 +37,7 @@ def graph_matmul(ops, a, b, out_dtype=None):
         pair = a[(*leading(a, i), *row, k.var)], b[(*leading(b, i), k.var, *column)]
         x, y = (cast(v, out_dtype) for v in pair) if out_dtype else pair
         return te.sum(x * y, axis=k)
-    return te.compute(shape, term, name="matmul")
+    return te.compute(shape, term, name=name)
 
 
 def dense(ops, data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="",

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from ..module import IRModule
-from ..relax.expr import Function
+from ..node import Mutator
+from ..relax.expr import DataflowBlock, Function
 from ..tir.function import PrimFunc
 from .facts import check_order
 
+METHODS = ("transform_function", "transform_module", "transform_dataflowblock")  # of classes that are passes
 CONFIG = {}  # name of a setting -> function that checks a value and returns it; the pass table registers them
 _CURRENT = ContextVar("ingot_pass_context", default=None)
 
@@ -89,6 +91,10 @@ class ModulePass(Pass):
 
 class FunctionPass(Pass):
     """A Pass of a function over the module's relax Functions: what function_pass makes."""
+
+
+class DataflowBlockPass(Pass):
+    """A Pass of a function over the dataflow blocks of a module: what dataflowblock_pass makes."""
 
 
 class PrimFuncPass(Pass):
@@ -289,6 +295,27 @@ def _over(kind, function):
     return run
 
 
+class _Blocks(Mutator):
+    """Dataflow blocks replaced by what function(block) gives, in branches and functions inside, too."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def visit_Constant(self, constant):
+        return constant
+
+    def visit_DataflowBlock(self, block):
+        new = self.function(self.generic_visit(block))
+        if not isinstance(new, DataflowBlock):
+            raise TypeError(f"a pass over dataflow blocks returned a {type(new).__name__}")
+        return new
+
+
+def _over_blocks(function):
+    """run(module, context) of a function (DataflowBlock, module, context) -> DataflowBlock."""
+    return _over(Function, lambda func, mod, context: _Blocks(lambda block: function(block, mod, context)).visit(func))
+
+
 def _decorator(kind, wrap):
     def make(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
         if opt_level is None:
@@ -307,9 +334,9 @@ def _pass_class(kind, wrap, target, info):
     def create(self, *args, **kwargs):
         made = target(*args, **kwargs)
         self.__dict__["_made"] = made
-        method = getattr(made, "transform_function", None) or getattr(made, "transform_module", None)
+        method = next((getattr(made, name) for name in METHODS if hasattr(made, name)), None)
         if method is None:
-            raise TypeError(f"class {target.__name__} has neither transform_function nor transform_module")
+            raise TypeError(f"class {target.__name__} has none of {', '.join(METHODS)}")
         kind.__init__(self, wrap(method), info)
 
     def attribute(self, name):
@@ -323,9 +350,12 @@ def _pass_class(kind, wrap, target, info):
 
 module_pass = _decorator(ModulePass, lambda function: function)
 prim_func_pass = _decorator(PrimFuncPass, lambda function: _over(PrimFunc, function))
+dataflowblock_pass = _decorator(DataflowBlockPass, _over_blocks)
 function_pass = _decorator(FunctionPass, lambda function: _over(Function, function))
 module_pass.__doc__ = "A Pass of a function (module, context) -> module, or of a class with transform_module."
 prim_func_pass.__doc__ = "A Pass of (PrimFunc, module, context) -> PrimFunc, or of a class with transform_function."
+dataflowblock_pass.__doc__ = ("A Pass of (DataflowBlock, module, context) -> DataflowBlock, or of a class with "
+                              "transform_dataflowblock.")
 function_pass.__doc__ = "prim_func_pass over the module's relax Functions."
 
 

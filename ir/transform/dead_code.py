@@ -3,14 +3,20 @@ from __future__ import annotations
 
 from ..module import GlobalVar, IRModule
 from ..node import Mutator, children, collect
-from ..relax.expr import IMPURE, DataflowVar, Function, MatchCast, RelaxVar
+from ..relax.expr import IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar
 
 _VARS = (RelaxVar, DataflowVar)
 
 
 def is_impure(value):
-    """Whether a value, or one inside it, is a call that may have side effects."""
-    return getattr(value, "op", None) in IMPURE or any(map(is_impure, children(value)))
+    """Whether a value, or one inside it, is a call that may have side effects: of such an operator, or of a function that
+    is declared so (pure=False)."""
+    return isinstance(value, RelaxCall) and _has_effects(value) or any(map(is_impure, children(value)))
+
+
+def _has_effects(call):
+    callee = call.attrs.get("gv") if call.op == "call" else call.op
+    return call.op in IMPURE or not getattr(getattr(callee, "struct_info", None), "purity", True)
 
 
 def dead_code_elimination(mod, entry_functions=()):
@@ -54,7 +60,8 @@ class _RemoveUnused(Mutator):
         for block in reversed(seq.blocks):
             kept = []
             for b in reversed(block.bindings):
-                if id(b.var) in used or isinstance(b, MatchCast) or is_impure(b.value):
+                if id(b.var) in used or isinstance(b, MatchCast) or (
+                        is_impure(b.value) and not isinstance(b.value, Function)):
                     b = b.replace(value=self.visit(b.value))
                     used.update(map(id, collect(b.value, _VARS)))
                     kept.append(b)

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 from ..node import Mutator, structure_key
-from ..relax.expr import Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxVar, VarBinding
+from ..relax.expr import (ALLOCATORS, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxVar,
+                          VarBinding)
 from .dead_code import is_impure
 from .graph import Substitute
 
 
 def eliminate_common_subexpr(func, call_only=False):
     """A function in which the second binding of a value is bound to the first one's variable, which later uses name.
-    call_only: of calls alone. Values inside a branch or dataflow block are not looked for after it, except outputs."""
+    call_only: of calls alone. Memory that is allocated twice stays two memories, which may come to hold different
+    elements. Values inside a branch or dataflow block are not looked for after it, except outputs."""
     return _Eliminate(call_only).visit(func)
 
 
@@ -57,7 +59,7 @@ class _Eliminate(Mutator):
     def _counts(self, value):
         if isinstance(value, (RelaxVar, DataflowVar, Constant, Function, If)):
             return False
-        return isinstance(value, RelaxCall) or not self.call_only
+        return value.op not in ALLOCATORS if isinstance(value, RelaxCall) else not self.call_only
 
     def _end_names(self, bindings):
         """After a block, an output that the block knows by a DataflowVar's name is itself."""

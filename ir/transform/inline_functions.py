@@ -4,11 +4,13 @@ from __future__ import annotations
 from ..module import GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import Mutator, collect
-from ..relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr, VarBinding)
+from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxVar,
+                          SeqExpr, VarBinding)
 from ..relax.infos import call_dims
 from ..upper import provides
 from .call_rules import inferred
-from .canonicalize_bindings import canonicalize_bindings, with_dims
+from .canonicalize_bindings import canonicalize_bindings, used_outside, with_dims
+from .dead_code import is_impure
 from .graph import ReplaceVars
 
 KEPT = ("primitive", "Primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own
@@ -69,26 +71,44 @@ class _Inline(Mutator):
         return constant
 
     def visit_SeqExpr(self, seq):
-        blocks = tuple(map(self._block, seq.blocks))
+        blocks = tuple(part for block in seq.blocks for part in self._parts(block))
+        if len(blocks) > len(seq.blocks):
+            return _opened(seq.replace(blocks=blocks))
         return seq if blocks == seq.blocks else seq.replace(blocks=blocks)
 
-    def _block(self, block):
-        bindings, kind = [], DataflowVar if isinstance(block, DataflowBlock) else RelaxVar
+    def _parts(self, block):
+        """The block with calls inlined; a dataflow block in parts, between which lies what none may hold."""
+        flow, parts, bindings = isinstance(block, DataflowBlock), [], []
         for b in block.bindings:
             func = self._callee(b.value)
             if func is None:
                 bindings.append(self.visit(b))
                 continue
             body = self.visit(instance(func, b.value.args))
-            result, more = flattened(body, self.names, kind)
-            bindings += [*more, VarBinding(b.var, result)]
+            apart = flow and any(isinstance(v, If) or is_impure(v) for v in collect(body, (If, RelaxCall)))
+            result, more = flattened(body, self.names, DataflowVar if flow and not apart else RelaxVar)
+            if apart:
+                parts += [block.replace(bindings=tuple(bindings)), BindingBlock(tuple(more))]
+                bindings = [VarBinding(b.var, result)]
+            else:
+                bindings += [*more, VarBinding(b.var, result)]
         bindings = tuple(bindings)
-        return block if bindings == block.bindings else block.replace(bindings=bindings)
+        last = block if bindings == block.bindings else block.replace(bindings=bindings)
+        return [p for p in (*parts, last) if p.bindings] if parts else [last]
 
     def _callee(self, value):
         name = value.attrs["gv"].name if isinstance(value, RelaxCall) and value.op == "call" else None
         allowed = name is not None and (self.allowed is None or name in self.allowed)
         return self.mod[name] if allowed and _may_be_inlined(self.mod, name) else None
+
+
+def _opened(seq):
+    """A sequence in which variables of dataflow blocks that others use are Vars."""
+    used = used_outside(seq)
+    env = {id(b.var): RelaxVar(b.var.name, b.var.struct_info, b.var.origin) for block in seq.blocks
+           if isinstance(block, DataflowBlock) for b in block.bindings
+           if isinstance(b.var, DataflowVar) and id(b.var) in used[id(block)]}
+    return ReplaceVars(env).visit(seq) if env else seq
 
 
 def instance(func, args):

@@ -1,12 +1,13 @@
 """LiftTransformParams: what weights alone decide is computed by a function of its own, once."""
 from __future__ import annotations
 
-from ..expr import Var
+from ..expr import Var, const
 from ..names import Names, unique_name
 from ..node import collect, structure_key
-from ..relax.expr import (DataflowBlock, DataflowVar, Function, If, RelaxTuple, RelaxVar, SeqExpr,
-                          TensorStructInfo, TupleStructInfo, VarBinding)
-from ..relax.infos import same_info
+from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, Function, If, PrimValue, RelaxTuple, RelaxVar,
+                          SeqExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding, call_pure_packed)
+from ..relax.infos import dims_told, same_info
+from ..relax.lattice import is_base_of
 from .canonicalize_bindings import canonicalize_bindings, with_dims
 from .dead_code import remove_all_unused
 from .graph import Substitute
@@ -15,13 +16,14 @@ from .model_params import STOP, computable_at_compile_time, weight_items
 _VARS = (RelaxVar, DataflowVar)
 
 
-def lift_transform_params(mod, shared_transform=False):
+def lift_transform_params(mod, shared_transform=False, consume_params=False):
     """A module in which each function with attrs["num_input"] takes what its weights, the parameters from there on, are
     needed for, and NAME_transform_params makes that, a tuple, of the tuple of weights.
 
     shared_transform: True, or names of functions: these have one such function, transform_params, of what all of them
-    compute of their weights. ValueError where their weights differ, where there is no such function, or where the
-    module has one called transform_params.
+    compute of their weights. Where the module has a function of that name, the new one makes first what it makes.
+    consume_params: the function empties the tuple of weights, each item after its last use, so that memory is free again.
+    ValueError where weights differ, where there is no such function, or where one of that name gives other weights.
     """
     if shared_transform not in (True, False):
         shared_transform = [getattr(n, "name", n) for n in shared_transform]
@@ -32,11 +34,11 @@ def lift_transform_params(mod, shared_transform=False):
              and not n.endswith("transform_params") and (shared_transform in (True, False) or n in shared_transform)]
     groups = [("transform_params", names)] if shared_transform else [(f"{n}_transform_params", [n]) for n in names]
     for made, group in groups:
-        mod = _lifted(mod, made, group) if group else mod
+        mod = _lifted(mod, made, group, consume_params) if group else mod
     return mod
 
 
-def _lifted(mod, made, names):
+def _lifted(mod, made, names, consumes):
     plans = [_Plan(mod[n]) for n in names]
     _check_alike(names, plans)
     shared = {}  # key of a value of weights: (its variable, the value), of the first function's weights
@@ -48,11 +50,10 @@ def _lifted(mod, made, names):
     outputs = [v for v in candidates if id(v) in wanted]
     if not common and outputs == list(plans[0].weights) and made in mod:
         return mod  # lifted before
-    if made in mod:
-        raise ValueError(f"LiftTransformParams: the module has a function {made} already: remove it, or bind the "
-                         "weights that it made")
     functions = {n: plan.main(common, outputs) for n, plan in zip(names, plans)}
-    functions[made] = _transform(plans[0].weights, [shared[key] for key in common], outputs, made)
+    new = _transform(plans[0].weights, [shared[key] for key in common], outputs, made)
+    new = _composed(mod[made], new, made) if made in mod else new
+    functions[made] = _consuming(new) if consumes else new
     return mod.with_functions({**mod.functions, **functions})
 
 
@@ -175,6 +176,39 @@ def _transform(weights, computed, outputs, name):
     func = func.replace(body=weight_items(func, weights, whole, names))
     fresh = {d: Var(d.name, d.dtype) for d in collect(func, Var)}
     return remove_all_unused(canonicalize_bindings(with_dims(func, fresh) if fresh else func))
+
+
+def _composed(first, second, name):
+    """The function that gives what `second` makes of what `first` gives, with first's parameters."""
+    taken, given = second.params[0], first.body.struct_info if isinstance(first, Function) else None
+    dims = {mine: theirs for mine, theirs in dims_told(taken.struct_info, given) if isinstance(mine, Var)} if isinstance(
+        given, TupleStructInfo) else {}
+    second = with_dims(second, dims) if dims else second
+    taken = second.params[0]
+    if given is None or not is_base_of(taken.struct_info, given):
+        raise ValueError(f"LiftTransformParams: the module has a function {name} already, which gives {given}, and the "
+                         f"weights are {taken.struct_info}: remove it, or bind the weights that it made")
+    between = BindingBlock((VarBinding(taken, first.body.body),))
+    body = SeqExpr((*first.body.blocks, between, *second.body.blocks), second.body.body)
+    return remove_all_unused(canonicalize_bindings(first.replace(body=body, ret_struct_info=second.ret_struct_info)))
+
+
+def _consuming(func):
+    """The function, which empties items of its only parameter, a tuple, after they are taken for the last time."""
+    whole = func.params[0]
+    last = {b.value.index: b for b in func.bindings if isinstance(b.value, TupleGetItem) and b.value.tuple_value is whole}
+    emptied = {id(b): PrimValue(const(n, "int32")) for n, b in last.items()}
+    if any(v is whole for b in func.bindings if id(b) not in emptied for v in collect(b.value, _VARS)):
+        return func  # it is handed on as it is
+
+    def bindings(block):
+        for b in block.bindings:
+            yield b
+            if id(b) in emptied:
+                call = call_pure_packed("vm.builtin.tuple_reset_item", whole, emptied[id(b)], sinfo_args=TupleStructInfo(()))
+                yield VarBinding((DataflowVar if isinstance(block, DataflowBlock) else RelaxVar)("_", call.struct_info), call)
+    return func.replace(body=func.body.replace(blocks=tuple(
+        block.replace(bindings=tuple(bindings(block))) for block in func.body.blocks)))
 
 
 __all__ = ["lift_transform_params"]

@@ -391,7 +391,8 @@ RELAX = _rows(
     ("RemovePurityChecking", _module, remove_purity_checking),
     ("RewriteDataflowReshape", _module, rewrite_dataflow_reshape),
     ("BundleModelParams", _module, bundle_model_params),
-    ("LiftTransformParams", _module, lift_transform_params),
+    ("LiftTransformParams", _module, lift_transform_params, "", "", 0, {
+        "relax.lift_transform_params.consume_params": _setting("consume_params", bool)}),
     ("RemoveUnusedParameters", _module, remove_unused_parameters),
     ("RemoveUnusedOutputs", _module, remove_unused_outputs),
     ("ExpandTupleArguments", _module, expand_tuple_arguments),

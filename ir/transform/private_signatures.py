@@ -4,15 +4,16 @@ Private are functions other than main without a "global_symbol" that the module 
 """
 from __future__ import annotations
 
-from ..expr import Var
+from ..expr import Var, free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
-from ..node import Mutator, collect
-from ..relax.expr import (BindingBlock, DataflowVar, Function, PrimStructInfo, PrimValue, RelaxCall, RelaxTuple,
+from ..node import collect
+from ..relax.expr import (BindingBlock, DataflowVar, Function, PrimStructInfo, PrimValue, RelaxCall, RelaxExpr, RelaxTuple,
                           RelaxVar, SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
                           VarBinding)
 from ..relax.infos import call_dims
-from .call_rules import CallRules
+from ..relax.lattice import erased, finer, finer_result
+from .call_rules import CallRules, inferred
 from .canonicalize_bindings import canonicalize_bindings
 from .dead_code import remove_all_unused
 
@@ -104,8 +105,12 @@ def remove_unused_outputs(mod):
         return mod
     functions = {n: _giving(private[n], ks) for n, ks in kept.items()}
     made = {n: f if n not in functions else functions[n] for n, f in mod.functions.items()}
-    return mod.with_functions({n: canonicalize_bindings(_Fields(functions, kept).visit(f))
-                               if isinstance(f, Function) and _calls_one(f, kept) else f for n, f in made.items()})
+
+    def taking(func):
+        new = canonicalize_bindings(_Fields(func, functions, kept).visit(func))
+        return new.replace(ret_struct_info=finer_result(new, new.body.struct_info))
+    return mod.with_functions({n: taking(f) if isinstance(f, Function) and _calls_one(f, kept) else f
+                               for n, f in made.items()})
 
 
 def _calls_one(func, names):
@@ -162,31 +167,47 @@ def _giving(func, kept):
     return remove_all_unused(func.replace(body=func.body.replace(body=result), ret_struct_info=result.struct_info))
 
 
-class _Fields(Mutator):
-    """Calls of functions that give less: their variables' struct info, and the numbers of the fields taken."""
+class _Fields(CallRules):
+    """A function whose calls of functions that give less are so, the numbers of the fields taken too. What is known of
+    the fields by then, and what follows from it, is in its variables' struct info."""
 
-    def __init__(self, functions, kept):
-        self.functions, self.kept, self.made = functions, kept, {}
+    def __init__(self, func, functions, kept):
+        super().__init__(func, _told, RelaxExpr)
+        self.functions, self.fields = functions, kept
 
-    def visit_Constant(self, constant):
-        return constant
-
-    def visit_VarBinding(self, b):
-        call = b.value
-        name = call.attrs["gv"].name if isinstance(call, RelaxCall) and call.op == "call" else None
-        if name not in self.functions:
-            return super().generic_visit(b)
-        kept, fields = self.kept[name], call.struct_info.fields
+    def visit_RelaxCall(self, call):
+        kept, new = self._kept(call), self.generic_visit(call)
+        if kept is None:
+            return new
+        fields = call.struct_info.fields
         info = fields[kept[0]] if len(kept) == 1 else TupleStructInfo(tuple(fields[k] for k in kept))
-        var = b.var.replace(struct_info=info)
-        self.made[id(b.var)] = var, kept
-        return VarBinding(var, self.visit(call).replace(struct_info=info))
+        return new.replace(struct_info=finer(info, _result(self.functions[call.attrs["gv"].name], new)))
 
     def visit_TupleGetItem(self, item):
-        if id(item.tuple_value) not in self.made:
-            return super().generic_visit(item)
-        var, kept = self.made[id(item.tuple_value)]
-        return var if len(kept) == 1 else TupleGetItem(var, kept.index(item.index))
+        value = self.visit(item.tuple_value)
+        kept = self._kept(self.definition.get(id(value)))
+        if kept is None:
+            return item if value is item.tuple_value else TupleGetItem(value, item.index)
+        return value if len(kept) == 1 else TupleGetItem(value, kept.index(item.index))
+
+    def _kept(self, value):
+        """The fields that are left of a call's result, None where all are."""
+        named = isinstance(value, RelaxCall) and value.op == "call"
+        return self.fields.get(value.attrs["gv"].name) if named else None
+
+
+def _told(context, value):
+    """A value with what its arguments tell, where that is more than what was known."""
+    if not isinstance(value, RelaxCall) or value.op == "call":
+        return value
+    return value.replace(struct_info=finer(value.struct_info, inferred(value).struct_info))
+
+
+def _result(func, call):
+    """What a call is told to give by the function that it is of now, in the caller's dimensions."""
+    dims = call_dims(func, [a.struct_info for a in call.args])
+    own = {v: v for v in free_vars(list(dims.values()))}
+    return erased(func.ret_struct_info, {**own, **dims})
 
 
 # ---------------------------------------------------------------- tuples

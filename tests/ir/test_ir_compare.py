@@ -1,7 +1,7 @@
 """assert_structural_equal says where two programs differ; equality and hashes with free variables and views."""
 import pytest
 
-from ingot import ir
+from ingot import ir, relax
 from ingot.ir import tir
 from ingot.ir.expr import Var
 from ingot.ir.script.functions import from_source
@@ -118,3 +118,11 @@ def test_the_first_mismatch_as_paths():
         assert ir.get_first_structural_mismatch(rhs, lhs) == (expected and (right, left))
     assert str(at) == "<root>.seq[1].value.b.value" and at.parent.is_prefix_of(at) and not at.is_prefix_of(at.parent)
     assert root.map_value(x) == root.map_value(x) != root.map_value(y) and len({at, rows[0][2]}) == 1
+
+
+def test_dimensions_equal_a_shape_of_them():
+    x = relax.Var("x", relax.TensorStructInfo((2, 3), "float32"))
+    equal = ir.structural_equal
+    assert equal(x.struct_info.shape, relax.ShapeExpr([2, 3])) and equal(relax.ShapeExpr([2, 3]), x.struct_info.shape)
+    assert not equal(x.struct_info.shape, relax.ShapeExpr([3, 2])) and not equal(x.struct_info.shape, None)
+    assert len(relax.Tuple([x, x])) == 2 and relax.Tuple([])

@@ -73,7 +73,8 @@ def test_places(name, place):
 def test_packages_of_the_facade_have_all_names_of_the_core(package):
     core, facade = import_module(f"ingot.ir.{package}"), import_module(f"ingot.{package}")
     names = [name for name in vars(core) if not name.startswith("_") and f"{package}.{name}" not in places.OWN]
-    assert names and all(getattr(facade, name) is getattr(core, name) for name in names)
+    wider = {"BindingBlock", "Expr", "Var"} if package == "relax" else set()  # base classes in TVM, which more values are of
+    assert names and all(getattr(facade, name) is getattr(core, name) for name in names if name not in wider)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         facade.nothing
 

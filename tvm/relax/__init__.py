@@ -8,6 +8,7 @@ from . import analysis, expr_functor  # noqa: F401
 from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
 expr = _import_module(".expr", __name__)  # not that of ir.relax, which is in what * gives
+Expr, BindingBlock, Var = expr.Expr, expr.BindingBlock, expr.Var
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 
 
@@ -47,13 +48,15 @@ ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInf
 
 
 def __getattr__(name):
-    if name in ("backend", "dpl", "testing", "transform", "utils"):  # load every pass
+    if name in ("backend", "dpl", "pipeline", "testing", "transform", "utils"):  # load every pass
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)
     if name in ("ExecBuilder", "VMFuncKind", "exec_builder"):
         module = _import_module(".exec_builder", __name__)
         return module if name == "exec_builder" else getattr(module, name)
+    if name in ("get_pipeline", "get_default_pipeline", "register_pipeline"):
+        return getattr(_import_module(".pipeline", __name__), name)
     if name == "frontend":
         return _import_module(".frontend", __name__)
     if name in _BUILT:

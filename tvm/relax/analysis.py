@@ -6,8 +6,8 @@ import sys
 from ...ir.expr import IntImm, Var as TirVar
 from ...ir.module import GlobalVar, IRModule
 from ...ir.node import children, collect, structural_equal
-from ...ir.relax.expr import (IMPURE, DataflowVar, Function, MatchCast, PrimStructInfo, RelaxCall, RelaxExpr, RelaxVar,
-                              ShapeStructInfo, TensorStructInfo, VarBinding)
+from ...ir.relax.expr import (IMPURE, DataflowVar, FuncStructInfo, Function, MatchCast, PrimStructInfo, RelaxCall, RelaxExpr,
+                              RelaxVar, ShapeStructInfo, TensorStructInfo, TupleStructInfo, VarBinding)
 from ...ir.relax.expr import static_type
 from ...ir.relax.lattice import BaseCheckResult, base_check, common, derive_call, erased
 from ...ir.tir.reshapes import is_reshape
@@ -141,6 +141,24 @@ def free_symbolic_vars(func):
     return [v for v in symbols(func) if id(v) not in defined]
 
 
+def collect_non_negative_expressions(sinfo):
+    """The dimensions in struct info, each once, in the order in which they first appear: expressions that are never
+    negative. Values of R.Prim may be."""
+    found = []
+    for info in _infos(sinfo):
+        for d in getattr(info, "dims", None) or getattr(info, "values", None) or ():
+            if not isinstance(d, IntImm) and not any(structural_equal(d, known) for known in found):
+                found.append(d)
+    return found
+
+
+def _infos(info):
+    """Struct info and what it is made of, in order."""
+    if isinstance(info, FuncStructInfo):
+        return [i for part in (*(info.params or ()), info.ret) for i in _infos(part)]
+    return [i for f in info.fields for i in _infos(f)] if isinstance(info, TupleStructInfo) else [info]
+
+
 def get_static_type(sinfo):
     """Struct info without dimensions."""
     return static_type(sinfo)
@@ -220,6 +238,6 @@ def contains_impure_call(expr, own_name=None):
 __all__ = ["BaseCheckResult", "computable_at_compile_time", "derive_call_ret_struct_info", "detect_recursion",
            "estimate_memory_usage", "erase_to_well_defined", "get_legacy_type", "has_reshape_pattern",
            "get_static_type", "struct_info_base_check", "struct_info_lca", "suggest_layout_transforms",
-           "all_global_vars", "all_vars", "bound_vars", "collect_non_negative_expressions",
-           "contains_impure_call", "definable_tir_vars_in_struct_info", "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
+           "all_global_vars", "all_vars", "bound_vars", "collect_non_negative_expressions", "contains_impure_call",
+           "definable_tir_vars_in_struct_info", "defined_symbolic_vars", "free_symbolic_vars", "free_vars", "get_var2val", "name_to_binding",
            "post_order_visit", "remove_all_unused", "tir_vars_in_struct_info", "udchain", "well_formed"]

@@ -1,14 +1,20 @@
 """PyExprVisitor and PyExprMutator: graph functions visited and rewritten by methods named after what they meet."""
 from __future__ import annotations
 
-from ...ir.expr import Op
+from operator import is_
+
+from ...ir.expr import Op, free_vars
 from ...ir.module import GlobalVar
-from ...ir.node import children
+from ...ir.node import children, collect
 from ...ir.op import OPS
-from ...ir.relax.block_builder import BlockBuilder, call_op
+from ...ir.relax.block_builder import BlockBuilder, call_op, called_info
 from ...ir.relax.expr import (
-    BindingBlock, Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, Function, If, MatchCast, PrimValue,
-    RelaxCall, RelaxString, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem)
+    Constant, DataflowBlock, DataflowVar, DataTypeImm, ExternFunc, Function, If, MatchCast, PrimValue, RelaxCall,
+    RelaxExpr, RelaxString, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo,
+    VarBinding)
+from ...ir.relax.infos import call_info, told_dims
+from ...ir.relax.lattice import erased, is_base_of
+from ...ir.transform.call_rules import inferred
 
 _METHODS = {Constant: "constant", DataflowVar: "dataflow_var", Function: "function", If: "if", PrimValue: "prim_value",
             RelaxCall: "call", RelaxTuple: "tuple", RelaxVar: "var", SeqExpr: "seq_expr", ShapeExpr: "shape_expr",
@@ -108,10 +114,12 @@ class PyExprVisitor:
         _def_method(self, var)(var)
 
     def visit_var_def_(self, var):
-        """A variable where it is defined: goes on as where it is used."""
-        self.visit_expr(var)
+        """A variable where it is defined."""
 
     visit_dataflow_var_def_ = visit_var_def_
+
+    def visit_span(self, span):
+        """Where an expression is from."""
 
 
 for _name in _METHODS.values():
@@ -122,20 +130,28 @@ for _name in _METHODS.values():
 class PyExprMutator:
     """Overwrite visit_call_(call) and so on, each of which returns what takes the expression's place.
 
-    visit_expr(func) gives the new function. Inside, builder_ (a BlockBuilder of the module) binds what is emitted
-    before the binding that is being rewritten; struct info of calls whose arguments changed is inferred anew.
+    visit_expr(func) gives the new function, func itself where nothing changed. Inside, builder_ (a BlockBuilder of the
+    module) binds what is emitted before the binding that is being rewritten; struct info of calls whose arguments changed
+    is inferred anew, and calls inside of calls that a method returns get bindings of their own.
     """
 
     def __init__(self, mod=None):
         self.builder_ = BlockBuilder(mod)
         self._vars = {}  # variable -> what it is now
+        self._depth = 0  # of functions inside functions
 
     def visit_expr(self, expr):
-        return _method(self, expr)(expr)
+        new = _method(self, expr)(expr)
+        changed = new is not expr or getattr(new, "struct_info", self) is None
+        return self.builder_.normalize(new) if changed and isinstance(new, RelaxExpr) else new
 
     def visit_expr_post_order(self, expr):
         """`expr` with what is below it visited, by the methods of this class."""
         return getattr(PyExprMutator, _method(self, expr).__name__)(self, expr)
+
+    def visit_with_new_scope(self, expr):
+        """visit_expr of what has variables and dimensions of its own, as a function's body and a branch have."""
+        return self.visit_expr(expr)
 
     def lookup_binding(self, var):
         """The value that a new variable is bound to; None for a parameter."""
@@ -144,66 +160,94 @@ class PyExprMutator:
     # ------------------------------------------------------------ functions and bindings
 
     def visit_function_(self, func):
-        builder = self.builder_
-        known = (n for n, f in builder.get().functions.items() if f is func)
-        name = next(known, func.attrs.get("global_symbol", "main"))
-        params = [self.visit_var_def(p) for p in func.params]
+        """The function with its parameters and its body visited. It gives what it gave where the new body tells less."""
+        if not self._depth:
+            self.builder_.begin_names((*func.params, *(b.var for b in collect(func, (VarBinding, MatchCast)))))
+        self._depth += 1
+        params = tuple(map(self.visit_var_def, func.params))
         self._vars.update({old: new for old, new in zip(func.params, params) if new is not old})
-        with builder.function(name, params, func.attrs, private="global_symbol" not in func.attrs):
-            builder.emit_func_output(self.visit_seq_expr_(func.body))
-        return builder.get()[name]
+        body = self.visit_with_new_scope(func.body)
+        self._depth -= 1
+        if body is func.body and all(map(is_, params, func.params)):
+            return func
+        told, declared = body.struct_info, func.ret_struct_info
+        if declared is None or not is_base_of(told, declared):
+            infos = [p.struct_info for p in params]
+            declared = erased(told, {d: d for d in (*told_dims(infos, infos), *free_vars(func.ret_struct_info))})
+        return func.replace(params=params, body=body, ret_struct_info=declared)
 
     def visit_seq_expr_(self, seq):
-        """Emits the bindings; returns what the sequence gives."""
+        builder, blocks = self.builder_, []
         for block in seq.blocks:
-            self._add(self.visit_binding_block(block))
-        return self.visit_expr(seq.body)
-
-    def _add(self, block):
-        """Add a block that a method of a class of one's own returned, made by builder_'s _begin... and _end_block."""
-        if block is not None:
-            self.builder_._close(BindingBlock)
-            self.builder_._blocks.append(block)
+            new = self.visit_binding_block(block)
+            if new.bindings:
+                blocks.append(new)
+        builder._begin_binding_block()
+        body = self.visit_expr(seq.body)
+        body = body if body is seq.body else builder._leaf(body)
+        last = builder._end_block()
+        blocks = tuple(blocks) + ((last,) if last.bindings else ())
+        same = body is seq.body and len(blocks) == len(seq.blocks) and all(map(is_, blocks, seq.blocks))
+        return seq if same else SeqExpr(blocks, body)
 
     def visit_binding_block(self, block):
         """visit_dataflow_block_ or visit_binding_block_, by the kind of block."""
         return _block_method(self, block)(block)
 
     def visit_binding_block_(self, block):
-        """Emits the bindings of a block; a method of one's own may return a block instead."""
-        for b in block.bindings:
-            self.visit_binding(b)
+        """The block of what its bindings, visited in order, and methods on the way emit."""
+        self.builder_._begin_binding_block()
+        return self._emitted(block)
 
     def visit_dataflow_block_(self, block):
-        with self.builder_.dataflow():
-            PyExprMutator.visit_binding_block_(self, block)
+        self.builder_._begin_dataflow_block()
+        return self._emitted(block)
+
+    def _emitted(self, block):
+        for b in block.bindings:
+            self.visit_binding(b)
+        new = self.builder_._end_block()
+        same = len(new.bindings) == len(block.bindings) and all(map(is_, new.bindings, block.bindings))
+        return block if same else new
 
     def visit_binding(self, binding):
         """visit_match_cast_ or visit_var_binding_, by the kind of binding."""
         _binding_method(self, binding)(binding)
 
     def visit_match_cast_(self, binding):
-        var = binding.var
-        self._vars[var] = self.builder_.match_cast(self.visit_expr(binding.value), var.struct_info, var.name)
+        value, var = self.visit_expr(binding.value), self.visit_var_def(binding.var)
+        if value is binding.value and var is binding.var:
+            self.builder_.emit_normalized(binding)
+            return
+        if var is not binding.var:
+            self._vars[binding.var] = var
+        self.builder_.emit_normalized(MatchCast(var, self.builder_._leaf(value)))
 
     def visit_var_binding_(self, binding):
-        builder, var = self.builder_, binding.var
-        value = self.visit_expr(binding.value)
-        if isinstance(value, DataflowVar) and isinstance(var, DataflowVar):
-            new = value  # another name for what is bound already
-        else:
-            emit = builder.emit if isinstance(var, DataflowVar) else builder.emit_output
-            new = emit(value, var.name, var.origin)
-        self._vars[var] = new
+        value, var = self.visit_expr(binding.value), self.visit_var_def(binding.var)
+        if value is binding.value and var is binding.var:
+            self.builder_.emit_normalized(binding)
+            return
+        if isinstance(value, SeqExpr):
+            value = self.builder_._flattened(value)
+        var = self.with_struct_info(var, value.struct_info)
+        if var is not binding.var:
+            self._vars[binding.var] = var
+        self.builder_.emit_normalized(VarBinding(var, value))
 
     def visit_var_def(self, var):
-        """The parameter that takes the place of one: by visit_dataflow_var_def_ or visit_var_def_."""
+        """The variable that takes the place of one where it is defined: by visit_dataflow_var_def_ or visit_var_def_."""
         return _def_method(self, var)(var)
 
     def visit_var_def_(self, var):
-        return var
+        return self.with_struct_info(var, self._info(var.struct_info))
 
     visit_dataflow_var_def_ = visit_var_def_
+
+    def with_struct_info(self, var, struct_info):
+        """The variable, or one of its name that has this struct info."""
+        same = struct_info is None or struct_info is var.struct_info or struct_info == var.struct_info
+        return var if same else var.replace(struct_info=struct_info)
 
     def set_var_remap(self, var, new):
         """Let uses of a variable become those of another."""
@@ -214,17 +258,11 @@ class PyExprMutator:
         return self._vars.get(var, var)
 
     def visit_if_(self, branch):
-        return branch.replace(cond=self.visit_expr(branch.cond), true_branch=self._branch(branch.true_branch),
-                              false_branch=self._branch(branch.false_branch))
-
-    def _branch(self, seq):
-        builder = self.builder_
-        outer, builder._blocks, builder._bindings = (builder._blocks, builder._bindings), [], []
-        result = builder._leaf(self.visit_seq_expr_(seq))
-        builder._close(BindingBlock)
-        branch = SeqExpr(tuple(builder._blocks), result)
-        builder._blocks, builder._bindings = outer
-        return branch
+        cond = self.visit_expr(branch.cond)
+        branches = [self.visit_with_new_scope(seq) for seq in (branch.true_branch, branch.false_branch)]
+        return branch if cond is branch.cond and branches[0] is branch.true_branch and (
+            branches[1] is branch.false_branch) else branch.replace(cond=cond, true_branch=branches[0],
+                                                                    false_branch=branches[1])
 
     # ------------------------------------------------------------ values
 
@@ -234,19 +272,54 @@ class PyExprMutator:
     visit_dataflow_var_ = visit_var_
 
     def visit_call_(self, call):
-        args = tuple(map(self.visit_expr, call.args))
-        if all(a is b for a, b in zip(args, call.args)):
-            return call
-        return call_op(call.op, *args, **call.attrs) if call.op in OPS else call.replace(args=args)
+        """The callee, the arguments and the shapes that it says to give are visited, in this order."""
+        callee, args = self.visit_expr(_callee(call)), tuple(map(self.visit_expr, call.args))
+        info = self._info(call.struct_info)
+        if callee is _callee(call) and all(map(is_, args, call.args)):
+            return call if info is call.struct_info else call.replace(struct_info=info)
+        if callee is not _callee(call):
+            attrs = {k: v for k, v in call.attrs.items() if k != "gv" or call.op != "call"}
+            return RelaxCall(callee, args, attrs)
+        if call.op == "call":
+            known = self.builder_.get().functions.get(callee.name)
+            return call.replace(args=args, struct_info=call_info(known, args) if isinstance(known, Function) else info)
+        return self._inferred(call.replace(args=args, struct_info=info))
+
+    @staticmethod
+    def _inferred(call):
+        """A call of an operator, or of a variable that is a function, with what its arguments tell."""
+        if isinstance(call.op, str):
+            return call_op(call.op, *call.args, **call.attrs) if call.op in OPS else inferred(call)
+        info = called_info(call)
+        return call if info is None else call.replace(struct_info=info)
 
     def visit_tuple_(self, value):
-        return value.replace(fields=tuple(map(self.visit_expr, value.fields)))
+        fields = tuple(map(self.visit_expr, value.fields))
+        return value if all(map(is_, fields, value.fields)) else RelaxTuple(fields)
 
     def visit_tuple_getitem_(self, item):
-        return self.visit_expr(item.tuple_value)[item.index]
+        value = self.visit_expr(item.tuple_value)
+        return item if value is item.tuple_value else value[item.index]
 
     def visit_constant_(self, value):
         return value
 
     visit_shape_expr_ = visit_prim_value_ = visit_constant_
     visit_op_ = visit_global_var_ = visit_extern_func_ = visit_string_imm_ = visit_data_type_imm_ = visit_constant_
+
+    def visit_span(self, span):
+        """Where an expression is from."""
+        return span
+
+    # ------------------------------------------------------------ struct info
+
+    def _info(self, info):
+        """Struct info whose shapes visit_expr has seen."""
+        if isinstance(info, TupleStructInfo):
+            fields = tuple(map(self._info, info.fields))
+            return info if all(map(is_, fields, info.fields)) else TupleStructInfo(fields)
+        if not isinstance(info, TensorStructInfo) or not isinstance(info.shape, tuple):
+            return info
+        shape = ShapeExpr(info.shape)
+        new = self.visit_expr(shape)
+        return info if new is shape else info.replace(shape=tuple(new.values))

@@ -33,6 +33,7 @@ from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_p
 from .layout_rewrite import remove_weight_layout_rewrite_block
 from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
+from .ipc_memory import lower_ipc_alloc_storage
 from .lazy_params import lazy_get_input, lazy_set_output, lazy_transform_params
 from .lift_threads import lift_thread_binding
 from .local_stage import manifest_shared_memory_local_stage
@@ -40,6 +41,7 @@ from .loop_partition import loop_partition
 from .lower_builtin import lower_tvm_builtin
 from .narrow_dtype import narrow_data_type
 from .param_infos import update_param_struct_info
+from .redundant import optimize_layout_transform, remove_redundant_reshape
 from .reduce_branching import reduce_branching_through_overcompute
 from .runtime_builtins import lower_runtime_builtin
 from .shape_lower import lower_shapes
@@ -51,6 +53,7 @@ from .storage_rewrite import storage_rewrite
 from .statements import (convert_for_loops_to_serial, decorate_device_scope, rewrite_unsafe_select, skip_assert)
 from .thread_reduction import lower_cross_thread_reduction
 from .threads import lower_opaque_block, unify_threads
+from .te_rewrites import fast_math, fuse_transpose_matmul
 from .small_floats import bf16_compute_legalize, bf16_storage_legalize, fp8_compute_legalize
 from .vdevices import realize_vdevice, update_vdevice
 from .vector_types import pointer_value_type_rewrite
@@ -124,7 +127,12 @@ GRAPHS = rows(
     ("ConvertLayout", module_row, convert_layout_of_blocks),
     ("LegalizeOps", scripted_row, legalize_ops, "", "", 0, {"relax.transform.apply_legalize_ops": (
         flag, lambda value: {} if value else None)}),
+    ("FastMathTransform", module_row, fast_math),
     ("FoldConstant", module_row, fold_constant),
+    ("FuseTransposeMatmul", module_row, fuse_transpose_matmul),
+    ("LowerGPUIPCAllocStorage", module_row, lower_ipc_alloc_storage),
+    ("OptimizeLayoutTransform", module_row, optimize_layout_transform),
+    ("RemoveRedundantReshape", functions_row, remove_redundant_reshape),
     ("FuseOps", module_row, fuse_ops),
     ("DecomposeOpsForInference", module_row, decompose_for_inference),
     ("DecomposeOpsForTraining", module_row, decompose_for_training),

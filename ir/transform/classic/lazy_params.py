@@ -59,7 +59,7 @@ def lazy_set_output(func):
         put, (PrimValue(k), value), None, _VOID)) for k, value in rest)))
     count = _inputs(func, len(func.params))
     func = func.with_attr(INPUTS, count + 1) if INPUTS in func.attrs else func
-    return func.replace(params=(*func.params[:count], put, *func.params[count:]), ret_struct_info=_VOID,
+    return func.replace(params=(*func.params[:count], put, *func.params[count:]), ret_struct_info=_VOID, is_pure=False,
                         body=SeqExpr(_merged(blocks), RelaxTuple(())))
 
 
@@ -91,7 +91,8 @@ def _transformed(func, get, put, get_extra, put_extra):
     holders = [RelaxVar("symbolic_var_holder", i) for p in lazy for i in _flat(p.struct_info)
                if isinstance(i, (PrimStructInfo, ShapeStructInfo))]
     params = (*func.params[:count], *get_extra, *(put_extra if put is not None else ()), *holders)
-    return func.replace(params=params, body=body, ret_struct_info=body.struct_info).without_attr("relax.force_pure")
+    return func.replace(params=params, body=body, ret_struct_info=body.struct_info,
+                        is_pure=False).without_attr("relax.force_pure")
 
 
 def _flat(info):

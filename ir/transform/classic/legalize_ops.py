@@ -38,7 +38,12 @@ def legalize_for_builds(mod):
               if isinstance(c.op, str)}
     if not called & set(own):
         return mod
-    return _Legalize(mod, own, False).functions(mod)
+    return legalized(mod, own)
+
+
+def legalized(mod, table):
+    """The module with table[operator](builder, call) in the place of calls of these operators, {Op or its name: function}."""
+    return _Legalize(mod, table, False).functions(mod)
 
 
 def register_legalize(op_name, legal_func=None):
@@ -134,4 +139,4 @@ def _is_known(info):
     return not isinstance(info, ShapeStructInfo) or info.values is not None
 
 
-__all__ = ["legalize_for_builds", "legalize_ops", "register_legalize"]
+__all__ = ["legalize_for_builds", "legalize_ops", "legalized", "register_legalize"]

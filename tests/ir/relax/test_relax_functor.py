@@ -110,10 +110,10 @@ class Drop(relax.PyExprMutator):
         return self.visit_expr(call.args[0]) if call.op.name == "relax.nn.relu" else super().visit_call_(call)
 
 
-def test_a_binding_replaced_by_a_variable_goes():
+def test_a_binding_replaced_by_a_variable_is_another_name():
     new = Drop().visit_expr(Net["main"])
     assert calls(new) == ["relax.matmul", "relax.exp", "relax.add"]
-    assert len(new.bindings) == len(Net["main"].bindings) - 1
+    assert len(new.bindings) == len(Net["main"].bindings) and new.bindings[1].value is new.bindings[0].var
     verify(tvm.IRModule({"main": new}))
 
 
@@ -150,3 +150,64 @@ def test_definitions_blocks_and_operators_have_hooks():
 
     new = Wider().visit_expr(func)
     assert [int(d.value) for d in new.ret_struct_info.shape] == [4, 3] and func.ret_struct_info.shape[0].value == 2
+
+
+def test_a_mutator_gives_sequences_blocks_and_functions_inside():
+    """What is visited alone comes back as what it was; functions that are values are rewritten, too."""
+    @R.function
+    def outer(x: R.Tensor((2, 3), "float32")):
+        @R.function
+        def inner(y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            z = R.nn.relu(y)
+            return z
+        w = inner(x)
+        return w
+    new = Wider(tvm.IRModule({"main": outer})).visit_expr(outer)
+    verify(tvm.IRModule({"main": new}))
+    assert calls(new.bindings[0].value) == ["relax.add", "relax.maximum"]
+    seq = branches.body
+    assert Nothing().visit_expr(seq) is seq and Nothing().visit_binding_block(seq.blocks[0]) is seq.blocks[0]
+    block = Wider().visit_binding_block(branches.bindings[0].value.true_branch.blocks[0])
+    assert isinstance(block, relax.BindingBlock) and len(block.bindings) == 3
+    hidden = Net["main"].bindings[0].var
+    assert isinstance(hidden, relax.DataflowVar) and isinstance(hidden, relax.Var) and isinstance(outer, relax.Expr)
+    assert isinstance(Net["main"].body.blocks[0], relax.BindingBlock)
+
+
+def test_a_mutator_binds_by_hand():
+    """Methods may emit what they bind, and say what a variable is from then on."""
+    class ByHand(relax.PyExprMutator):
+        def visit_var_binding_(self, binding):
+            value = self.visit_expr(binding.value)
+            if isinstance(value, relax.Call) and value.op.name == "relax.exp":
+                assert self.builder_.current_block_is_dataflow()
+                half = self.builder_.emit(relax.op.multiply(value, relax.const(0.5)), "half")
+                self.set_var_remap(binding.var.vid, half)
+            else:
+                super().visit_var_binding_(binding)
+
+        def visit_constant_(self, constant):
+            return constant
+
+    new = ByHand().visit_expr(Net["main"])
+    verify(tvm.IRModule({"main": new}))
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(2, 3)).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
+    y = x @ w
+    np.testing.assert_allclose(evaluate(new, (x, w)), np.maximum(y, 0) + np.exp(y) / 2, rtol=1e-5)
+
+
+def test_a_sequence_without_dataflow_ends_a_dataflow_block():
+    a = relax.Var("a", relax.TensorStructInfo((2,), "float32"))
+    b, c = (relax.Var(n, relax.TensorStructInfo((2,), "float32")) for n in "bc")
+    seq = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(b, relax.op.add(a, a)),
+                                             relax.VarBinding(c, relax.op.exp(b))])], c)
+    bb = relax.BlockBuilder()
+    with bb.function("main", [a]):
+        with bb.dataflow():
+            bb.emit(relax.op.negative(a))
+            out = bb.emit_output(bb.emit(seq))
+        bb.emit_func_output(out)
+    func = bb.get()["main"]
+    assert [type(block).__name__ for block in func.body.blocks] == ["DataflowBlock", "BindingBlock", "DataflowBlock"]
+    np.testing.assert_allclose(evaluate(func, [np.array([1, 2], np.float32)]), np.exp([2, 4]), rtol=1e-6)

@@ -294,5 +294,5 @@ def test_passes_must_return_modules_and_functions():
         nonsense(module())
     with pytest.raises(TypeError, match="pass nothing returned a NoneType instead of an IRModule"):
         nothing(module())
-    with pytest.raises(TypeError, match="class Empty has neither transform_function nor transform_module"):
+    with pytest.raises(TypeError, match="class Empty has none of transform_function, transform_module, transform_dataflowblock"):
         module_pass(type("Empty", (), {}))()

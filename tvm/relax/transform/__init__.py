@@ -2,16 +2,18 @@
 from ....codegen import cblas  # noqa: F401 - a row of GENERATORS
 from ....codegen.external import GENERATORS, attach, run_codegen
 from ....ir.transform.classic import GRAPHS
-from ....ir.transform.context import PassContext, PassInfo, Sequential, function_pass, module_pass  # noqa: F401
+from ....ir.transform.classic.ipc_memory import CUSTOM, rewrite_all_reduce
+from ....ir.transform.context import (DataflowBlockPass, FunctionPass, PassContext, PassInfo, Sequential,  # noqa: F401
+                                      dataflowblock_pass, function_pass, module_pass)
 from ....ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
 from ....ir.transform.pass_table import RELAX
 from ....runtime.registry import get_global_func
 
 globals().update(RELAX)
 globals().update(GRAPHS)
-__all__ = [*RELAX, *GRAPHS, "AttachExternModules", "FusionPattern", "PassContext", "PassInfo", "PatternCheckContext",
-           "RunCodegen",
-           "Sequential", "function_pass", "module_pass"]
+__all__ = [*RELAX, *GRAPHS, "AttachExternModules", "DataflowBlockPass", "FunctionPass", "FusionPattern",
+           "IPCAllReduceRewrite", "PassContext", "PassInfo", "PatternCheckContext", "RunCodegen", "Sequential",
+           "dataflowblock_pass", "function_pass", "module_pass"]
 
 
 def RunCodegen(target_options=None, entry_functions=None):
@@ -33,6 +35,16 @@ def AttachExternModules(extern_modules):
     """The pass that keeps the C of nn.SourceModules in the module's attribute external_mods, as RunCodegen does with
     what generators write. Raises ValueError for what is no SourceModule, and for symbols that are no names in C."""
     return module_pass(lambda mod, context: attach(mod, extern_modules), opt_level=0, name="AttachExternModules")
+
+
+def IPCAllReduceRewrite(allreduce_strategy):
+    """The pass that has sums over processes made in memory that these share, where the runtime has a function for that
+    ("runtime.disco.cuda_ipc.custom_allreduce", registered); else it leaves the module as it is. allreduce_strategy: 1,
+    one shot, or 2, two shots."""
+    def run(mod, context):
+        there = get_global_func(CUSTOM, allow_missing=True) is not None
+        return rewrite_all_reduce(mod, allreduce_strategy) if there else mod
+    return module_pass(run, opt_level=0, name="IPCAllReduceRewrite")
 
 
 def _generator(name):
