@@ -7,10 +7,9 @@ dtype; operands of different dtypes meet in one, as match_dtype says.
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 
 from .dtype import DataType, ScalableLanes
-from .folding import folded, wrapped
+from .folding import INTEGERS, folded, wrapped
 from .module import GlobalVar
 from .node import Node, collect, node, node_field
 from .op import Op
@@ -72,9 +71,7 @@ class Var(PrimExpr):
 
     most: of a dimension that a run decides, its upper bound, an expression of dimensions that callers pass. Such a
     dimension may be 0. least: of a dimension that callers pass, its lower bound, 0 or 1. is_size: whether it is never
-    negative, whoever gives it its value.
-
-    dtype may be given as a type, whose PointerType a handle keeps as its `pointer`."""
+    negative, whoever gives it its value. dtype may be given as a type, whose PointerType a handle keeps as its `pointer`."""
 
     name: str
     dtype: DataType = DataType("int32")
@@ -88,10 +85,8 @@ class Var(PrimExpr):
         if not isinstance(self.name, str):
             raise TypeError(f"the name of a variable is a string, not {self.name!r}")
         if isinstance(self.dtype, Type):
-            number = isinstance(self.dtype, PrimType)
-            object.__setattr__(self, "pointer", None if number else self.dtype)
-            object.__setattr__(self, "dtype", self.dtype.dtype if number else "handle")
-        object.__setattr__(self, "dtype", DataType(self.dtype))
+            object.__setattr__(self, "pointer", None if isinstance(self.dtype, PrimType) else self.dtype)
+        object.__setattr__(self, "dtype", DataType("handle" if self.pointer else getattr(self.dtype, "dtype", self.dtype)))
 
     def renewed(self, name=None, dtype=None):
         """A new variable of which the same is known, by default also of the same name and dtype."""
@@ -172,7 +167,7 @@ class BinaryExpr(PrimExpr):
         """What the machine computes of two integers whose sum int32 or int64 does not hold, which stays as it is."""
         if not (isinstance(self.a, IntImm) and isinstance(self.b, IntImm)):
             raise TypeError(f"{self} is no constant")
-        return wrapped(folded(type(self).__name__, _UNBOUNDED, self.a.value, self.b.value), self.dtype)
+        return wrapped(INTEGERS[type(self).__name__](self.a.value, self.b.value), self.dtype)
 
 
 class CompareExpr(PrimExpr):
@@ -185,14 +180,18 @@ class CompareExpr(PrimExpr):
         return DataType("bool").with_lanes(self.a.dtype.lanes)
 
 
+def _meet(owner, left="a", right="b"):
+    """Python's number in one of two fields takes the dtype of the other."""
+    a, b = getattr(owner, left), getattr(owner, right)
+    if not (isinstance(a, PrimExpr) and isinstance(b, PrimExpr)):
+        for field, value in zip((left, right), match_all((a, b))):
+            object.__setattr__(owner, field, value)
+
+
 def _operator(name, base):
     """Declare a node class with fields a and b, of which Python numbers take the other's dtype."""
-    def meet(self):
-        if not (isinstance(self.a, PrimExpr) and isinstance(self.b, PrimExpr)):
-            for field, value in zip("ab", match_all((self.a, self.b))):
-                object.__setattr__(self, field, value)
     cls = type(name, (base,), {"__annotations__": {"a": PrimExpr, "b": PrimExpr}, "__module__": __name__,
-                               "__qualname__": name, "__post_init__": meet})
+                               "__qualname__": name, "__post_init__": _meet})
     return node(cls)
 
 
@@ -217,9 +216,7 @@ class Select(PrimExpr):
     false_value: PrimExpr
 
     def __post_init__(self):
-        if not (isinstance(self.true_value, PrimExpr) and isinstance(self.false_value, PrimExpr)):
-            for name, value in zip(("true_value", "false_value"), match_all((self.true_value, self.false_value))):
-                object.__setattr__(self, name, value)
+        _meet(self, "true_value", "false_value")
 
     @property
     def dtype(self):
@@ -233,8 +230,7 @@ class Cast(PrimExpr):
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
-        if not isinstance(self.value, PrimExpr):
-            object.__setattr__(self, "value", as_expr(self.value))
+        object.__setattr__(self, "value", as_expr(self.value))
 
 
 def _lanes(value):
@@ -351,8 +347,7 @@ class Range(Node):
 
 
 # TVM's name of a kind of loop, in the order of its numbers -> ours
-ITER_NAMES = {"DataPar": "spatial", "ThreadIndex": "thread", "CommReduce": "reduce", "Ordered": "scan",
-              "Opaque": "opaque"}
+ITER_NAMES = {"DataPar": "spatial", "ThreadIndex": "thread", "CommReduce": "reduce", "Ordered": "scan", "Opaque": "opaque"}
 ITER_TYPES = tuple(ITER_NAMES.values())
 
 
@@ -390,16 +385,13 @@ def _of_variable(method):
 
 for _name, _type in ITER_NAMES.items():
     setattr(IterVar, _name, _type)
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):  # an axis in arithmetic is its variable
-    for _method in (f"__{_name}__", f"__r{_name}__"):
-        setattr(IterVar, _method, _of_variable(_method))
-for _method in ("__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):
+_BOTH_SIDES = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for side in ("", "r")]
+for _method in (*_BOTH_SIDES, "__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):  # in arithmetic, its variable
     setattr(IterVar, _method, _of_variable(_method))
 
 
 # ---------------------------------------------------------------- building
 
-_UNBOUNDED = SimpleNamespace(is_float=False, holds=lambda value: True)  # for folded, which gives integers as they are
 _FLOAT32_MAX = DataType("float32").finite_range()[1]
 
 
@@ -582,24 +574,24 @@ def _add_operators():
 _add_operators()
 
 
-def logical_and(a, b):
-    """a && b with constants folded."""
+def _connected(cls, decides, a, b):
+    """cls(a, b) of bools; a constant either decides, where its value is `decides`, or says nothing."""
     a, b = as_expr(a), as_expr(b)
     if isinstance(a, IntImm):
-        return b if a.value else a
+        return a if bool(a.value) == decides else b
     if isinstance(b, IntImm):
-        return a if b.value else b
-    return And(a, b)
+        return b if bool(b.value) == decides else a
+    return cls(a, b)
+
+
+def logical_and(a, b):
+    """a && b with constants folded."""
+    return _connected(And, False, a, b)
 
 
 def logical_or(a, b):
     """a || b with constants folded."""
-    a, b = as_expr(a), as_expr(b)
-    if isinstance(a, IntImm):
-        return a if a.value else b
-    if isinstance(b, IntImm):
-        return b if b.value else a
-    return Or(a, b)
+    return _connected(Or, True, a, b)
 
 
 def free_vars(root):

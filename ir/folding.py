@@ -70,4 +70,4 @@ def _truncdiv(a, b):
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-__all__ = ["folded", "folded_call", "rounded", "wrapped"]
+__all__ = ["INTEGERS", "folded", "folded_call", "rounded", "wrapped"]
