@@ -190,6 +190,8 @@ class Select(PrimExpr):
         if not (isinstance(self.true_value, PrimExpr) and isinstance(self.false_value, PrimExpr)):
             for name, value in zip(("true_value", "false_value"), match_all((self.true_value, self.false_value))):
                 object.__setattr__(self, name, value)
+        if isinstance(self.condition, bool):
+            object.__setattr__(self, "condition", const(self.condition))
 
     @property
     def dtype(self):

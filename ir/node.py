@@ -21,6 +21,7 @@ from operator import attrgetter, is_
 import numpy as np
 
 from .target import Target
+from .upper import upper_method
 
 REGISTRY: dict[str, type] = {}
 MOST_COMPARED = 64  # elements of an array that structure_key compares
@@ -41,6 +42,8 @@ class Node:
     _compared: tuple[str, ...] = ()  # the fields that make the structure: the visible ones without labels
     _is_statement = False
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
+
+    script, show = (upper_method(name) for name in ("script_alone", "show_alone"))
 
     def replace(self, **changes):
         """A copy with some fields changed; the node itself when nothing changes."""

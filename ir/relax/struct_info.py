@@ -5,7 +5,7 @@ from ..dtype import DataType
 from ..expr import IntImm, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
 from ..node import Node, node, node_field, structural_equal, structural_hash
-from ..upper import upper, upper_method
+from ..upper import upper
 from ..vdevice import VDevice
 
 
@@ -27,7 +27,6 @@ class StructInfo(Node):
     def __str__(self):
         return upper("script")(self)
 
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 def as_struct_info(value):

@@ -338,7 +338,7 @@ ROWS = {
     "decl_buffer": partial(_buffer, "decl"), "allocate": _allocate,
     "allocate_const": _allocate_const,
     **dict.fromkeys(("buffer_decl", "buffer"), partial(_buffer, "buffer")),
-    "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
+    "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(), "ptr": _PointerType(),
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
     "type_annotation": DataType,

@@ -317,7 +317,7 @@ def test_func_attr_and_values_in_attributes():
 def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
-                 "target", "Ptr", "buffer",
+                 "target", "Ptr", "ptr", "buffer",
                  "index_map",  # test_script_relax_forms.py
                  "allocate_const",  # tests/ir/tir/test_constants.py
                  "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
