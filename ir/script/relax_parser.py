@@ -9,7 +9,7 @@ import ast
 from types import ModuleType
 
 from ..expr import PrimExpr, Var, as_expr, const, free_vars
-from ..module import SYMBOL, GlobalVar, linked
+from ..module import GlobalVar
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
@@ -81,11 +81,7 @@ class RelaxParser(CallParser):
 
     def top(self, node, private=False, pure=True):
         """The Function of a decorated function that stands alone."""
-        func = self.function(node, pure)
-        if private and SYMBOL in func.attrs:
-            self.fail(node, f"function {node.name} is private and has a global_symbol, {func.attrs[SYMBOL]}, by which "
-                            "others find it: it must be one or the other")
-        return linked(func, node.name, private)
+        return self.linked(node, self.function(node, pure), private)
 
     def function(self, node, pure=True):
         """The Function of an ast.FunctionDef."""

@@ -9,7 +9,6 @@ import ast
 
 from ..dtype import DataType
 from ..expr import Broadcast, IterVar, PrimExpr, StringImm, Var, cast
-from ..module import linked
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.intrin import ret
@@ -35,7 +34,7 @@ class TIRParser(BlockParser):
 
     def top(self, node, private=False, check_well_formed=True):
         """The PrimFunc of a decorated function that stands alone."""
-        return linked(self.function(node, check_well_formed), node.name, private)
+        return self.linked(node, self.function(node, check_well_formed), private)
 
     def function(self, node, check_well_formed=True):
         """The PrimFunc of an ast.FunctionDef. check_well_formed: hold it to the verifier's rules."""
