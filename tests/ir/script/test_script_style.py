@@ -7,6 +7,7 @@ from ingot import tir
 from ingot.ir.node import structural_equal
 from ingot.runtime import ObjectPath
 from ingot.script import from_source, ir as I, relax as R, tir as T
+from ingot.script.highlight import cprint
 
 
 @I.ir_module
@@ -115,4 +116,6 @@ def test_parts_of_programs_declare_what_they_use():
 
 def test_parts_are_shown(capsys):
     STORE.show(style="none")
-    assert capsys.readouterr().out == STORE.script() + "\n"
+    cprint(STORE, style="light")
+    cprint("T.evaluate(0)")
+    assert capsys.readouterr().out == f"{STORE.script()}\n" * 2 + "T.evaluate(0)\n"
