@@ -217,6 +217,8 @@ class Select(PrimExpr):
 
     def __post_init__(self):
         _meet(self, "true_value", "false_value")
+        if isinstance(self.condition, bool):
+            object.__setattr__(self, "condition", const(self.condition))
 
     @property
     def dtype(self):

@@ -51,6 +51,10 @@ class GlobalVar(Node):
     def __hash__(self):
         return hash(self.name)
 
+    def __call__(self, *args):
+        """A call of the function: in a graph of graph values, in TensorIR of numbers and expressions."""
+        return upper("call_of_function")(self, args)
+
     @property
     def name_hint(self):
         return self.name
@@ -76,6 +80,9 @@ class IRModule(Node):
     global_infos: dict = node_field(default_factory=dict)
 
     def __post_init__(self):
+        for field in ("functions", "attrs", "global_infos"):
+            if getattr(self, field) is None:  # as TVM's scripts say that there are none
+                object.__setattr__(self, field, {})
         known = set(map(type, self.functions)) <= {FunctionName}  # of most modules, which passes make of others
         object.__setattr__(self, "functions", dict(self.functions) if known else {
             n if type(n) is FunctionName else FunctionName(_name(n)): f for n, f in self.functions.items()})

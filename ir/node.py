@@ -22,7 +22,7 @@ import numpy as np
 
 from .container import DictAttrs
 from .target import Target
-from .upper import upper
+from .upper import upper, upper_method
 
 REGISTRY: dict[str, type] = {}
 MOST_COMPARED = 64  # elements of an array that structure_key compares
@@ -44,6 +44,8 @@ class Node:
     _is_statement = False
     _is_closed = False  # whether what it defines, tuples of variables, is used in it alone
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
+
+    script, show = (upper_method(name) for name in ("script_alone", "show_alone"))
 
     def replace(self, **changes):
         """A copy with some fields changed; the node itself when nothing changes."""

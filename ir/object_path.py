@@ -63,6 +63,18 @@ class ObjectPath:
         """Whether the other path begins with these steps."""
         return len(self.steps) <= len(other.steps) and self == other.get_prefix(len(self))
 
+    def nodes(self, root):
+        """What stands on the way from `root`, it included, as far as it goes there: nodes alone."""
+        at, found = root, [root]
+        for kind, key in self.steps:
+            try:
+                at = getattr(at, key) if kind == "attr" else at[getattr(key, "name", key) if isinstance(at, dict) and (
+                    key not in at) else key]
+            except (AttributeError, LookupError, TypeError):
+                break
+            found.append(at)
+        return [n for n in found if hasattr(n, "_fields")] or [root]
+
     def __len__(self):
         return len(self.steps) + 1
 

@@ -45,7 +45,9 @@ PLACES = {
     "relax.frontend.torch.fx_translator": "frontend.torch.fx_graphs",
     "relax.transform.transform": "tvm.relax.transform", "relax.vm_build": "tvm.relax.vm",
     "runtime.container": "runtime.builtins", "runtime.object_path": "ir.object_path",
-    "runtime.relax_vm": "tvm.relax.vm",
+    "runtime.relax_vm": "tvm.relax.vm", "script.highlight": "ir.script.highlight", "script.ir_builder": "ir.script.builder",
+    **{f"script.ir_builder.{dialect}.{part}": f"ir.script.builder.{place}" for dialect in ("ir", "tir", "relax")
+       for part, place in (("ir", dialect), ("frame", "ir" if dialect == "ir" else f"{dialect}_frames"))},
     "script.parser": "script",
     "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",

@@ -4,12 +4,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import free_vars
+from ..expr import Call, PrimExpr, as_expr, free_vars
 from ..module import BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
-from ..node import structural_equal
+from ..node import Mutator, structural_equal
 from ..op import REQUIRED, InferError
-from ..upper import upper
+from ..upper import provides, upper
 from .infos import call_info, derived_info, told_dims
 from .lattice import erased
 from .tensor_calls import TensorCall
@@ -55,6 +55,16 @@ def _has_values(a):
     return any(isinstance(v, RelaxExpr) or isinstance(v, (list, tuple)) and _has_values(v) for v in a)
 
 
+class _Replaced(Mutator):
+    """Variables in the place of others, {id of a variable: the one there}."""
+
+    def __init__(self, variables):
+        self.variables = variables
+
+    def visit_DataflowVar(self, var):
+        return self.variables.get(id(var), var)
+
+
 class BuilderError(ValueError, RuntimeError):
     """A function that is built in an order that makes none."""
 
@@ -75,12 +85,13 @@ class BlockBuilder:
     bound to variables of their own first.
     """
 
+    _OF_FUNCTION = ("_params", "_output", "_names", "_blocks", "_bindings", "_in_dataflow", "placeholders", "current_func")
     _current = []  # builders inside `with bb.function(...)`, innermost last
 
     def __init__(self, mod=None, separator="_"):
         """mod: the module to begin with. separator: between a name and its number, where the name is taken."""
         self._mod, self._separator = mod or IRModule(), separator
-        self._names, self._output, self.current_func = Names(), None, None
+        self._names, self._params, self._output, self.current_func = Names(), None, None, None
         self.placeholders = Names()  # of variables that modules of a script make in the function being built
         self._blocks, self._bindings, self._in_dataflow = [], [], False
         self._bound = {}  # variable -> its value
@@ -97,9 +108,8 @@ class BlockBuilder:
     def function(self, name, params=None, attrs=None, private=False, pure=True):
         """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol. pure:
         whether it says that it has no side effects."""
-        if self.current_func is not None:
-            raise BuilderError(f"function {name} inside function {self.current_func}: end that one first")
-        self._params, self._output = None, None
+        outer = {field: getattr(self, field) for field in self._OF_FUNCTION}  # it goes on when this one has ended
+        self._params, self._output, self._in_dataflow = None, None, False
         self._names, self._blocks, self._bindings, self.placeholders = Names(), [], [], Names()
         self._bound = {}
         if params is not None:
@@ -108,9 +118,15 @@ class BlockBuilder:
         BlockBuilder._current.append(self)
         try:
             yield self
+            func = self._function(name, attrs, private, pure)
         finally:
-            self.current_func, self._in_dataflow = None, False
+            for field, value in outer.items():
+                setattr(self, field, value)
             BlockBuilder._current.pop()
+        self._mod = self._mod.with_function(name, func)
+
+    def _function(self, name, attrs, private, pure):
+        """The function of what was emitted."""
         if self._output is None:
             raise BuilderError(f"function {name} ended without emit_func_output")
         if self._params is None:
@@ -124,7 +140,7 @@ class BlockBuilder:
         if any(not any(v is d for d in dims) for v in free_vars(func.ret_struct_info)):  # callers know no others
             func = func.replace(ret_struct_info=erased(func.ret_struct_info, {v: v for v in dims},
                                                        {p: p for p in self._params}))
-        self._mod = self._mod.with_function(name, func)
+        return func
 
     def _set_params(self, params):
         params = [params] if isinstance(params, RelaxVar) else list(params)
@@ -143,6 +159,31 @@ class BlockBuilder:
         yield self
         self._close(DataflowBlock)
         self._in_dataflow = False
+
+    def make_outputs(self, variables):
+        """Make variables of the open dataflow block visible outside of it: the Vars that take their places."""
+        if not self._in_dataflow:
+            raise BuilderError("outputs are of a dataflow block: this stands outside of one")
+        own = {id(b.var) for b in self._bindings}
+        for v in variables:
+            if id(v) not in own:
+                raise BuilderError(f"{v.name} is no variable of this dataflow block")
+        visible = {id(v): v if isinstance(v, RelaxVar) else RelaxVar(v.name, v.struct_info, v.origin) for v in variables}
+        replace = _Replaced(visible)
+        self._bindings = [replace.visit(b) for b in self._bindings]
+        return [visible[id(v)] for v in variables]
+
+    @contextmanager
+    def branch(self):
+        """What is emitted inside are the blocks of a branch: a list that holds them when it has ended."""
+        outer, self._blocks, self._bindings = (self._blocks, self._bindings), [], []
+        made = []
+        try:
+            yield made
+            self._close(BindingBlock)
+            made.extend(self._blocks)
+        finally:
+            self._blocks, self._bindings = outer
 
     @property
     def emitted(self):
@@ -202,7 +243,7 @@ class BlockBuilder:
         self._bindings = []
 
     def emit_func_output(self, output, params=None):
-        """Set the function's result: one value, or a list or tuple of them."""
+        """Set the function's result: one value, or a list or tuple of them. The function's GlobalVar, which others call."""
         if self._in_dataflow:
             raise BuilderError("emit_func_output inside a dataflow block: end the block first")
         if self._output is not None:
@@ -213,6 +254,7 @@ class BlockBuilder:
             self._set_params(params)
         output = RelaxTuple(tuple(output)) if isinstance(output, (list, tuple)) else output
         self._output = self._leaf(output, "gv")
+        return GlobalVar(self.current_func)
 
     # ------------------------------------------------------------ bindings
 
@@ -349,6 +391,16 @@ class BlockBuilder:
         return self._mod
 
     finalize = get
+
+
+@provides("call_of_function")
+def call_of_function(gv, args):
+    """The call of a function by its GlobalVar: of a PrimFunc's, where there are numbers and expressions alone."""
+    if args and all(isinstance(a, (int, float, PrimExpr)) for a in args):
+        return Call("void", gv, tuple(map(as_expr, args)))
+    args, known = tuple(map(as_argument, args)), gv.struct_info
+    info = None if known is None or known.params is None else derived_info(known.params, known.ret, args)
+    return RelaxCall("call", args, {"gv": gv}, info)
 
 
 def called_info(call, builder=None):

@@ -32,7 +32,6 @@ class RelaxExpr(Node):
     def __str__(self):
         return upper("script")(self)
 
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
     __add__, __radd__ = _method("add"), _method("add", True)
     __sub__, __rsub__ = _method("subtract"), _method("subtract", True)
     __mul__, __rmul__ = _method("multiply"), _method("multiply", True)
@@ -369,7 +368,6 @@ class Binding(Node):
     """Base of bindings."""
 
     __slots__ = ()
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 @node
@@ -402,7 +400,6 @@ class MatchCast(Binding):
 @node
 class BindingBlock(Node):
     bindings: tuple
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 @node
@@ -410,7 +407,6 @@ class DataflowBlock(Node):
     """Bindings without side effects or control flow."""
 
     bindings: tuple
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 @node

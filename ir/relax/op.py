@@ -8,7 +8,7 @@ row's call, and the moving mean and variance, which inference leaves as they are
 from __future__ import annotations
 
 from .. import op as op_table
-from ..expr import FloatImm, IntImm
+from ..expr import FloatImm, IntImm, PrimExpr
 from ..upper import provides
 from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
@@ -90,6 +90,9 @@ def _constant(value, dtype):
     value = value.value if isinstance(value, PrimValue) else value
     if isinstance(value, (IntImm, FloatImm)):
         return const(value.value, dtype or value.dtype)
+    if isinstance(value, PrimExpr):
+        raise TypeError(f"an operator on tensors takes tensors and numbers that are known; {value} is symbolic: compute "
+                        "with it in a prim_func, which R.call_tir(..., tir_vars=...) gives it")
     return value if isinstance(value, RelaxExpr) else const(value, dtype)
 
 

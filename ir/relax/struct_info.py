@@ -6,7 +6,7 @@ from ..expr import IntImm, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
 from ..node import Node, node, node_field, structural_equal, structural_hash
 from ..tir.effects import why_impure
-from ..upper import provides, upper, upper_method
+from ..upper import provides, upper
 from ..vdevice import VDevice
 
 
@@ -28,7 +28,6 @@ class StructInfo(Node):
     def __str__(self):
         return upper("script")(self)
 
-    script, show = (upper_method(n) for n in ("script_alone", "show_alone"))
 
 
 def as_struct_info(value):

@@ -14,6 +14,7 @@ from . import highlight  # noqa: F401  (provides what shows a script)
 from .expr_printer import MALFORMED, ExprPrinter, quote
 from .names import identifier
 from .relax_printer import RelaxPrinter
+from .style import PLAIN, renamed, settle, style_of
 from .tir_printer import TIRPrinter, expr_to_str
 
 HEADER = "from ingot.script import {}\n\n"
@@ -21,56 +22,72 @@ _IMPORTS = {"I": "ir as I", "T": "tir as T", "R": "relax as R"}
 
 
 # Options of TVM's printer that change nothing here
-_WITHOUT_EFFECT = frozenset("""verbose_expr num_context_lines syntax_sugar path_to_underline path_to_annotate
-obj_to_underline obj_to_annotate int_dtype float_dtype buffer_dtype extra_config binding_names show_object_address
-show_all_struct_info""".split())
+_WITHOUT_EFFECT = frozenset("""verbose_expr int_dtype float_dtype buffer_dtype extra_config binding_names
+show_object_address show_all_struct_info""".split())
+_MARKS = ("syntax_sugar", "obj_to_underline", "path_to_underline", "obj_to_annotate", "path_to_annotate")
 
 
 @provides("script")
-def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numbers=False, **options):
+def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None,
+           ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
     """The text of a module, function, statement or expression of either IR. Never fails on a partial tree.
 
     show_meta: of a module or graph function, write the constants too, so that the text alone can be read back. name:
-    what the module or function is called. print_line_numbers: a number before each line, for reading. TVM's other
-    options are taken and have no effect.
+    what the module or function is called. print_line_numbers: a number before each line, for reading. ir_prefix and
+    its like: what stands for I, T, R and cls. syntax_sugar=False: each loop, iterator, parameter and root block by
+    itself. obj_to_underline, [node], and path_to_underline, [ObjectPath]: carets below; num_context_lines: only so
+    many lines around these. obj_to_annotate and path_to_annotate, {node or path: text}: comments. TVM's other options
+    are taken and have no effect.
     """
+    style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options})
     if set(options) - _WITHOUT_EFFECT:
         raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
-    text = _full_script(node, show_meta)
+    text = _full_script(node, show_meta, style)
+    return _formatted(text, style, name, indent_spaces, print_line_numbers, num_context_lines,
+                      {"I": ir_prefix, "T": tir_prefix, "R": relax_prefix, "cls": module_alias})
+
+
+def _formatted(text, style, name, indent_spaces, print_line_numbers, num_context_lines, prefixes):
     if name is not None:
-        text = re.sub(r"^(class|def) \w+", rf"\1 {identifier(name)}", text, count=1, flags=re.MULTILINE)
+        text = re.sub(r"^(\W?)(class|def) \w+", rf"\1\2 {identifier(name)}", text, count=1, flags=re.MULTILINE)
     if indent_spaces != 4:
         text = re.sub(r"^(    )+", lambda m: " " * (len(m[0]) // 4 * indent_spaces), text, flags=re.MULTILINE)
-    if print_line_numbers:
-        lines = text.split("\n")
-        text = "\n".join(f"{n:{len(str(len(lines)))}}  {line}" for n, line in enumerate(lines, 1))
-    return text
+    text = renamed(text, **prefixes)
+    return settle(text, num_context_lines, print_line_numbers) if style.marks or print_line_numbers else text
 
 
-def _full_script(node, show_meta):
+def _full_script(node, show_meta, style=PLAIN):
     try:
-        return _with_meta(_script(node), node) if show_meta else _script(node)
+        return _with_meta(_script(node, style), node) if show_meta else _script(node, style)
     except MALFORMED:
         return ExprPrinter().malformed(node)
 
 
-def _script(node):
+def _script(node, style):
+    relaxed, tensor = RelaxPrinter(), TIRPrinter()
+    relaxed.style = tensor.style = style
     if isinstance(node, IRModule):
-        return _with_header("ITR", RelaxPrinter().module(node))
+        return _with_header("ITR", relaxed.module(node))
     if isinstance(node, PrimFunc):
-        return _with_header("IT", TIRPrinter().function(node))
+        return _with_header("IT", tensor.function(node))
     if isinstance(node, relax.Function):
-        return _with_header("ITR", RelaxPrinter().function_text(node))
+        return _with_header("ITR", relaxed.function_text(node))
     if isinstance(node, Stmt):
-        return TIRPrinter().statement(node)
-    if isinstance(node, (GlobalVar, relax.StructInfo)) or type(node).__module__ == relax.__name__:
-        return RelaxPrinter().node_text(node)
-    return expr_to_str(node)
+        return tensor.statement(node)
+    if _is_of_graph(node):
+        return relaxed.node_text(node)
+    return tensor.expr(node)
+
+
+def _is_of_graph(node):
+    return isinstance(node, (GlobalVar, relax.StructInfo)) or type(node).__module__ == relax.__name__
 
 
 @provides("script_alone")
 def script_alone(node, **options):
-    """The text of a piece of a graph below the declarations of the variables that it uses and does not define."""
+    """The text of a piece of a graph, or of TensorIR, below the declarations of what it uses and does not define."""
+    if not _is_of_graph(node):
+        return _piece(node, **options)
     defined = {id(b.var) for b in collect(node, (relax.VarBinding, relax.MatchCast))}
     defined |= {id(p) for f in collect(node, relax.Function) for p in f.params}
     free = [v for v in collect(node, (relax.RelaxVar, relax.DataflowVar)) if id(v) not in defined]
@@ -89,6 +106,14 @@ def script_alone(node, **options):
     if node not in free:
         declare(node)
     return "\n".join([*lines, script(node, **options)])
+
+
+def _piece(node, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None, show_meta=False,
+           ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
+    printer = TIRPrinter()
+    printer.style = style_of(node, **{key: options[key] for key in _MARKS if key in options})
+    return _formatted(printer.piece(node), printer.style, None, indent_spaces, print_line_numbers, num_context_lines,
+                      {"I": ir_prefix, "T": tir_prefix, "R": relax_prefix, "cls": module_alias})
 
 
 @provides("show_alone")

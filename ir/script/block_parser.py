@@ -78,8 +78,8 @@ class BlockParser(Evaluator):
     # ------------------------------------------------------------ the block's description
 
     def _block_frame(self, node, what):
-        frame = self.frames[-1]
-        if frame.name is None:
+        frame = self.frames[-1] if self.frames else None
+        if frame is None or frame.name is None:
             self.fail(node, f"{what} outside a block: it describes the block it stands in, below `with T.block(...):`")
         return frame
 
@@ -210,11 +210,14 @@ class BlockParser(Evaluator):
 
     # ------------------------------------------------------------ whole blocks
 
-    def _with_block(self, node, spec, name, inner):
+    def _with_block(self, node, spec, name):
         frame = Frame(spec.name)
         self.frames.append(frame)
-        body = joined(inner())
-        self.frames.pop()
+        return Scoped(lambda body: self._closed_block(node, spec, body))
+
+    def _closed_block(self, node, spec, body):
+        """The block of the frame that is open, with this body."""
+        frame = self.frames.pop()
         if len(frame.iter_values) not in (0 if spec.no_realize else len(frame.iter_vars), len(frame.iter_vars)):
             self.fail(node, f"block {spec.name}: every iterator needs a value, as in T.axis.spatial(8, i)")
         reads, writes = self._regions_of(frame, body)
@@ -241,11 +244,14 @@ class BlockParser(Evaluator):
         return tuple(tuple(regions) if given is None else given
                      for given, regions in zip((frame.reads, frame.writes), found))
 
-    def _with_init(self, node, spec, name, inner):
+    def _with_init(self, node, spec, name):
         frame = self._block_frame(node, "T.init")
         if frame.init is not None:
             self.fail(node, "T.init is given twice in one block")
-        frame.init = joined(inner())
+
+        def close(body):
+            frame.init = body
+        return Scoped(close)
 
     def _root(self, frame, body):
         """The function's body in a root block, which any block or allocation implies."""

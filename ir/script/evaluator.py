@@ -13,6 +13,7 @@ import re
 from .. import expr as E
 from ..arith import Analyzer
 from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, is_const_int, match_dtype
+from ..module import SYMBOL, linked
 from ..node import Node, structural_equal
 from ..tir.buffer import Buffer
 from ..tir.intrin import if_then_else, intrinsic
@@ -63,6 +64,13 @@ class Evaluator:
 
     def fail(self, node, message):
         raise self.source.error(node, message)
+
+    def linked(self, node, func, private):
+        """A function as it stands alone or in its module: what others find it by is its name, of a private one nothing."""
+        if private and SYMBOL in func.attrs:
+            self.fail(node, f"function {node.name} is private and has a global_symbol, {func.attrs[SYMBOL]}, by which "
+                            "others find it: it must be one or the other")
+        return linked(func, node.name, private)
 
     # ------------------------------------------------------------ names
 

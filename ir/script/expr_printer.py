@@ -16,6 +16,7 @@ from ..tir.device_ops import DTYPE_FIRST
 from ..tir.intrin import result_dtype
 from ..tir.runtime_ops import place_of_dtype
 from .names import NameTable, identifier
+from .style import PLAIN
 
 # Python's precedence of the operators used, loosest first. An operand is parenthesised when it binds looser than asked.
 LOWEST, OR, AND, NOT, COMPARE, ADDITIVE, MULTIPLICATIVE, UNARY, ATOM = range(9)
@@ -57,8 +58,10 @@ NAMED_DTYPES = frozenset(f"tir.{name}" for name in (
 class ExprPrinter:
     """Prints expressions; names come from `names`, which statement printers fill.
 
-    default_int: the dtype of integers printed bare.
+    default_int: the dtype of integers printed bare. style: see style.Style.
     """
+
+    style = PLAIN
 
     def __init__(self, names=None, default_int="int32"):
         self.names = names or NameTable()
@@ -79,9 +82,10 @@ class ExprPrinter:
     def _bound(self, e):
         """(text, precedence) of any expression, node or Python value; of a malformed one, its class and fields."""
         try:
-            return self._spelled(e)
+            text, precedence = self._spelled(e)
         except MALFORMED:
-            return self.malformed(e), ATOM
+            text, precedence = self.malformed(e), ATOM
+        return (self.style.expr(e, text) if self.style.marks else text), precedence
 
     def _spelled(self, e):
         kind = type(e).__name__

@@ -34,4 +34,9 @@ def show(text, file=None, style=None):
     print(highlight(text) if coloured else text, file=file)
 
 
-__all__ = ["highlight", "show"]
+def cprint(printable, style=None, black_format=None):
+    """Print a module, function or part of one, or a text of such, coloured on a terminal."""
+    show(printable if isinstance(printable, str) else printable.script(), style=style)
+
+
+__all__ = ["cprint", "highlight", "show"]

@@ -9,7 +9,7 @@ import ast
 from types import ModuleType
 
 from ..expr import PrimExpr, Var, as_expr, const, free_vars
-from ..module import SYMBOL, GlobalVar, linked
+from ..module import GlobalVar
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
@@ -39,6 +39,25 @@ def is_void(value):
     return isinstance(info, X.TupleStructInfo) and not info.fields
 
 
+def last_bound(blocks):
+    """The last binding of a branch's blocks; None where there is none that is visible outside."""
+    last = blocks[-1].bindings[-1] if blocks and blocks[-1].bindings else None
+    return None if last is None or isinstance(last.var, X.DataflowVar) else last
+
+
+def branch_value(blocks, name, used):
+    """The SeqExpr of a branch's blocks: what the last binding binds is its value, where it is computed as variable
+    `name`. used: names that are taken, of which that of the last variable becomes free."""
+    *blocks, block = blocks
+    *kept, bound = block.bindings
+    used.discard(bound.var.name)
+    body = bound.value
+    if isinstance(bound, X.MatchCast) or not isinstance(body, LEAVES):
+        body = X.RelaxVar(unique_name(name, used), bound.var.struct_info)
+        kept.append(type(bound)(body, bound.value))
+    return X.SeqExpr((*blocks, block.replace(bindings=tuple(kept))) if kept else tuple(blocks), body)
+
+
 class RelaxParser(CallParser):
     """Parses one graph function. Integers in shapes are int64."""
 
@@ -62,11 +81,7 @@ class RelaxParser(CallParser):
 
     def top(self, node, private=False, pure=True):
         """The Function of a decorated function that stands alone."""
-        func = self.function(node, pure)
-        if private and SYMBOL in func.attrs:
-            self.fail(node, f"function {node.name} is private and has a global_symbol, {func.attrs[SYMBOL]}, by which "
-                            "others find it: it must be one or the other")
-        return linked(func, node.name, private)
+        return self.linked(node, self.function(node, pure), private)
 
     def function(self, node, pure=True):
         """The Function of an ast.FunctionDef."""
@@ -328,20 +343,12 @@ class RelaxParser(CallParser):
             self.statement(s)
         self._close_block()
         self.scopes.pop()
-        *blocks, block = self.blocks or [None]
-        self.blocks, self.bindings = outer
-        bound = block.bindings[-1] if block is not None and block.bindings else None
-        if bound is None or isinstance(bound.var, X.DataflowVar) or not isinstance(
-                last, (ast.Assign, ast.AnnAssign, ast.Expr, ast.If, ast.With)):
+        blocks, self.blocks, self.bindings = self.blocks, *outer
+        bound = last_bound(blocks)
+        if bound is None or not isinstance(last, (ast.Assign, ast.AnnAssign, ast.Expr, ast.If, ast.With)):
             self.fail(last, "both branches of an `if` end with `name = value`")
         name = target.id if isinstance(target, ast.Name) else "_" if isinstance(last, ast.Expr) else bound.var.name
-        self.used.discard(bound.var.name)
-        body, kept = bound.value, block.bindings[:-1]
-        if isinstance(bound, X.MatchCast) or not isinstance(body, LEAVES):
-            body = X.RelaxVar(unique_name(name + suffix, self.used), bound.var.struct_info)
-            kept += (type(bound)(body, bound.value),)
-        blocks += [block.replace(bindings=kept)] if kept else []
-        return name, X.SeqExpr(tuple(blocks), body)
+        return name, branch_value(blocks, name + suffix, self.used)
 
     # ------------------------------------------------------------ values
 
@@ -498,4 +505,4 @@ class RelaxParser(CallParser):
         return call.replace(args=tuple(map(bound, call.args)))
 
 
-__all__ = ["RelaxParser"]
+__all__ = ["RelaxParser", "branch_value", "last_bound"]

@@ -36,6 +36,11 @@ class RelaxPrinter(TIRPrinter):
 
     def module(self, mod):
         """The text of an IRModule."""
+        with self.marked(mod):
+            self._module(mod)
+        return "\n".join(self.lines + self._constant_notes())
+
+    def _module(self, mod):
         self.line("@I.ir_module")
         with self.suite("class Module:"):
             shared = _shared_dims(mod)
@@ -52,11 +57,12 @@ class RelaxPrinter(TIRPrinter):
                 if i or mod.attrs or mod.global_infos or shared:
                     self.lines.append("")
                 self._module_function(name, func)
-        return "\n".join(self.lines + self._constant_notes())
 
     def _module_function(self, name, func):
         if isinstance(func, PrimFunc):
-            for text in TIRPrinter(self.names).function(func, name).split("\n"):
+            printer = TIRPrinter(self.names)
+            printer.style = self.style
+            for text in printer.function(func, name).split("\n"):
                 self.line(text)
         elif isinstance(func, Function):
             self._function(func, name)
@@ -81,7 +87,7 @@ class RelaxPrinter(TIRPrinter):
     def _function(self, func, name, nested=False):
         private, attrs = linkage(func, name)
         self._named |= _named_voids(func)
-        with self.names.scope():
+        with self.marked(func), self.names.scope():
             for p in func.params:
                 self.names.define(p, p.name)
             dims = [v for v in _with_bounds(collect(func, Var)) if not self.names.known(v)]
@@ -113,6 +119,10 @@ class RelaxPrinter(TIRPrinter):
         self.line(f"return {self.expr(body.body)}")
 
     def _binding_block(self, block):
+        with self.marked(block):
+            self._bindings(block)
+
+    def _bindings(self, block):
         """The bindings of one block. Their names live on: later blocks and the result use them."""
         if not isinstance(block, DataflowBlock):
             for b in block.bindings:
@@ -127,6 +137,10 @@ class RelaxPrinter(TIRPrinter):
         self._indent -= 1
 
     def _binding(self, b, listed=False):
+        with self.marked(b):
+            self._one(b, listed)
+
+    def _one(self, b, listed):
         """listed: whether R.output names the variable."""
         if isinstance(b.value, If) and not isinstance(b, MatchCast):
             self._if(b)

@@ -35,6 +35,10 @@ class Meta(Spec):
     value: object
     place = "`name = T.meta_var(value)`"
 
+    def __iter__(self):
+        """Each of several values."""
+        return map(Meta, self.value)
+
 
 @dataclass(frozen=True)
 class Head:

@@ -24,7 +24,7 @@ from . import specs as S
 from .evaluator import vector_load
 from .loops import loop
 from .macros import macro
-from .namespaces import Form, Namespace, dtype_name, is_number, matched
+from .namespaces import Form, Namespace, dtype_name, is_number, matched, number_like
 from .special_forms import access_pointer, let, let_where, reducer
 
 
@@ -136,10 +136,14 @@ def _allocate_const(data, dtype, extents, annotations=None, *, irmod_storage_idx
     return S.ConstantSpec(ConstantArray.of(data, dtype, extents, annotations, index))
 
 
-def _buffer_store(buffer, value, indices):
-    indices = indices if isinstance(indices, (list, tuple)) else (indices,)
-    value = const(value, buffer.dtype) if is_number(value) else as_expr(value)
-    return BufferStore(buffer, value, tuple(as_expr(i) for i in indices))
+def _buffer_store(buffer, value, indices, predicate=None):
+    """T.buffer_store(A, value, [i, 0:4]), of a vector where an index is a slice."""
+    indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
+    value = number_like(value, buffer.dtype) if is_number(value) else as_expr(value)
+    if predicate is not None:
+        return buffer.vstore(indices, value, predicate)
+    place = buffer[tuple(map(_value, indices))]
+    return BufferStore(buffer, value, (vector_load(place) if isinstance(place, BufferRegion) else place).indices)
 
 
 # ---------------------------------------------------------------- expressions

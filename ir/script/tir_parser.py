@@ -9,7 +9,6 @@ import ast
 
 from ..dtype import DataType
 from ..expr import Broadcast, IterVar, PrimExpr, StringImm, Var, cast
-from ..module import linked
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.intrin import ret
@@ -35,7 +34,7 @@ class TIRParser(BlockParser):
 
     def top(self, node, private=False, check_well_formed=True):
         """The PrimFunc of a decorated function that stands alone."""
-        return linked(self.function(node, check_well_formed), node.name, private)
+        return self.linked(node, self.function(node, check_well_formed), private)
 
     def function(self, node, check_well_formed=True):
         """The PrimFunc of an ast.FunctionDef. check_well_formed: hold it to the verifier's rules."""
@@ -56,9 +55,13 @@ class TIRParser(BlockParser):
         self.frames.append(Frame())
         for a in self._arguments(node):
             self._parameter(a)
-        body = self._root(self.frames[-1], joined(self.suite(node.body)))
-        self.frames.pop()
+        func = self.closed_function(joined(self.suite(node.body)))
         self.scopes.pop()
+        return func
+
+    def closed_function(self, body):
+        """The PrimFunc of the frame that is open, with this body."""
+        body = self._root(self.frames.pop(), body)
         buffer_map = {p: self.buffer_map[p] for p in self.params if p in self.buffer_map}
         return PrimFunc(tuple(self.params), buffer_map, body, self.attrs)
 
@@ -312,8 +315,8 @@ class TIRParser(BlockParser):
     def _constant(self, node, name, spec):
         return self._let(name, spec.value, spec.value.dtype)
 
-    def _with_constant(self, node, spec, name, inner):
-        return self._let(name or "constant", spec.value, spec.value.dtype).build(joined(inner()))
+    def _with_constant(self, node, spec, name):
+        return self._let(name or "constant", spec.value, spec.value.dtype)
 
     def _store(self, target, node, value):
         """buffer[indices] = value"""
@@ -349,22 +352,30 @@ class TIRParser(BlockParser):
         spec = self._loops(node.iter)
         texts, several = self._loop_names(node, len(spec.heads))
         self.scopes.append({})
-        nest = []
-        for head, text in zip(spec.heads, texts):
-            start, stop = (0 if head.minimum is None else head.minimum), head.stop
-            dom = make_range(self, node.iter, *(self.operand(v, node.iter) for v in (start, stop)))
-            var = Var(text, dom.extent.dtype)
-            self.loops[id(var)] = (var, dom)
-            nest.append((var, dom, head))
-        for var, _, _ in nest:
+        variables, scoped = self.open_loops(node.iter, spec, texts)
+        for var in variables:
             self.define(var.name, var)
         for name, first, last in several:
-            self.define(name, tuple(var for var, _, _ in nest[first:last]))
+            self.define(name, tuple(variables[first:last]))
         body = joined(self.suite(node.body))
         self.scopes.pop()
-        for var, dom, head in reversed(nest):
-            body = For(var, dom.min, dom.extent, head.kind, body, head.thread, head.annotations)
-        return body
+        return scoped.build(body)
+
+    def open_loops(self, node, spec, names):
+        """The variables of a nest of loops, and the nest over a body."""
+        nest = []
+        for head, name in zip(spec.heads, names):
+            start, stop = (0 if head.minimum is None else head.minimum), head.stop
+            dom = make_range(self, node, *(self.operand(v, node) for v in (start, stop)))
+            var = Var(name, dom.extent.dtype)
+            self.loops[id(var)] = (var, dom)
+            nest.append((var, dom, head))
+
+        def close(body):
+            for var, dom, head in reversed(nest):
+                body = For(var, dom.min, dom.extent, head.kind, body, head.thread, head.annotations)
+            return body
+        return [var for var, _, _ in nest], Scoped(close)
 
     def _loop_names(self, node, count):
         """The names of `count` loops, and [(name, first, last)] of those that stand for several: `for s in T.grid(*shape)`
@@ -428,18 +439,18 @@ class TIRParser(BlockParser):
             self.fail(item.context_expr, f"expected T.block, T.init, T.LetStmt, T.attr, T.Assert or a buffer after "
                                          f"`with`, not {describe(spec)}")
         name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
-        inner = (lambda: [self._with(node, rest)]) if rest else (lambda: self.suite(node.body))
         self.scopes.append({})
-        made = handler(self, item.context_expr, spec, name, inner)
+        scoped = handler(self, item.context_expr, spec, name)
+        statements = [self._with(node, rest)] if rest else self.suite(node.body)
+        made = scoped.build(joined([s for s in statements if s is not None]))
         self.scopes.pop()
         return made
 
-    def _with_let(self, node, spec, name, inner):
-        scoped = self._let_of(node, name, spec)
-        return scoped.build(joined(inner()))
-
     def _let_statement(self, node, spec):
         return self._let_of(node, None, spec)
+
+    def _with_let(self, node, spec, name):
+        return self._let_of(node, name, spec)
 
     def _let_of(self, node, name, spec):
         """T.LetStmt(value): of a new variable, or of `var`, which T.int32() made."""
@@ -458,34 +469,33 @@ class TIRParser(BlockParser):
             self.define(name, var)
         return Scoped(lambda rest: LetStmt(var, value, rest))
 
-    def _with_buffer(self, node, spec, name, inner):
+    def _with_buffer(self, node, spec, name):
         if name is None:
             self.fail(node, "expected `with T.decl_buffer(shape, dtype) as name:`")
-        scoped = self._buffer(node, name, spec)
-        body = joined(inner())
-        return scoped.build(body) if scoped else body
+        return self._buffer(node, name, spec) or Scoped(lambda body: body)
 
-    def _with_attr(self, node, spec, name, inner):
-        return self._attr_statement(node, spec).build(joined(inner()))
+    def _with_attr(self, node, spec, name):
+        return self._attr_statement(node, spec)
 
     def _launch_statement(self, node, spec):
         return self._launch(node, None, spec)
 
-    def _with_launch(self, node, spec, name, inner):
-        scoped = self._launch(node, name, spec)
-        return scoped.build(joined(inner()))
+    def _with_launch(self, node, spec, name):
+        return self._launch(node, name, spec)
 
     def _ignored(self, node, spec):
         return None
 
-    def _with_assert(self, node, spec, name, inner):
-        return self._assert_statement(node, spec).build(joined(inner()))
+    def _with_assert(self, node, spec, name):
+        return self._assert_statement(node, spec)
 
-    def _with_while(self, node, spec, name, inner):
-        return While(self.condition(spec.condition, node), joined(inner()))
+    def _with_while(self, node, spec, name):
+        condition = self.condition(spec.condition, node)
+        return Scoped(lambda body: While(condition, body))
 
 
-# What a request means: as a statement of its own, on the right of `name =`, and after `with`.
+# What a request means: as a statement of its own, on the right of `name =`, and after `with`, whose handlers give what is
+# made of the body.
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
     S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,

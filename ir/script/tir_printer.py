@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..expr import IntImm, IterVar, Var
+from ..expr import ITER_NAMES, IntImm, IterVar, Var
 from ..module import linkage
 from ..node import Node, collect
-from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
+from ..tir.stmt import Block, BlockRealize, For, MatchBufferRegion, SeqStmt, Stmt
 from ..upper import provides
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
 from .names import identifier
@@ -56,13 +56,45 @@ class TIRPrinter(ExprPrinter):
             self.line("pass")
         self._indent -= 1
 
+    def piece(self, n):
+        """The text of part of a program below the declarations of what it uses and does not define."""
+        missing = undefined(n.var if isinstance(n, IterVar) else n, self.names.known)
+        self._declare_dims([v for v in missing if isinstance(v, Var)])
+        self._declare_missing([b for b in missing if not isinstance(b, Var)])
+        if isinstance(n, Stmt):
+            self.stmt(n, False)
+        elif isinstance(n, MatchBufferRegion):
+            args = self.buffer_args(n.buffer)
+            self.line(f"{self.define_buffer(n.buffer)} = T.match_buffer({self.expr(n.source)}, {args})")
+        elif isinstance(n, IterVar):
+            kind = next((name for name, kind in ITER_NAMES.items() if kind == n.iter_type), n.iter_type)
+            dom = "None" if n.dom is None else self.expr(n.dom)
+            self.line(f"T.iter_var({self.expr(n.var)}, {dom}, {quote(kind)}, {quote(n.thread_tag)})")
+        else:
+            self.line(self.expr(n))
+        return "\n".join(self.lines)
+
     def statement(self, s):
         """The text of one statement."""
         self.stmt(s, True)
         return "\n".join(self.lines)
 
+    @contextmanager
+    def marked(self, node):
+        """What is printed inside is of a node, which may be marked."""
+        before = len(self.lines)
+        yield
+        if self.style.marks:
+            self.lines[before:] = self.style.lines(node, self.lines[before:])
+
     def stmt(self, s, last):
         """Print a statement; `last` when nothing follows it in its suite."""
+        if not self.style.marks:
+            return self._stmt(s, last)
+        with self.marked(s):
+            self._stmt(s, last and not self.style.noted(s))
+
+    def _stmt(self, s, last):
         if s is None:
             return
         method = getattr(self, "stmt_" + type(s).__name__, None)
@@ -105,10 +137,11 @@ class TIRPrinter(ExprPrinter):
     def _grid(self, s):
         """The longest perfect nest from `s` that T.grid can say: plain loops whose extents use none of their vars."""
         nest = [s]
-        while _is_plain(nest[-1]) and isinstance(nest[-1].body, For) and _is_plain(nest[-1].body):
+        marked = {*self.style.underlined, *self.style.notes}
+        while self.style.sugar and _is_plain(nest[-1]) and isinstance(nest[-1].body, For) and _is_plain(nest[-1].body):
             inner = nest[-1].body
             outer = {id(f.loop_var) for f in nest}
-            if any(id(v) in outer for v in collect(inner.extent, Var)):
+            if id(inner) in marked or any(id(v) in outer for v in collect(inner.extent, Var)):
                 break
             nest.append(inner)
         return nest
@@ -163,8 +196,9 @@ class TIRPrinter(ExprPrinter):
                        lambda: self.names.define(s.var, s.var.name), [s.var])
             return
         dtype = s.var.dtype
+        said = "" if getattr(s.value, "dtype", None) == dtype else f", dtype={quote(dtype)}"
         self._rest(last, lambda name: f"{name}: T.{dtype} = {value}",
-                   lambda name: f"with T.LetStmt({value}, dtype={quote(dtype)}) as {name}:", s.body,
+                   lambda name: f"with T.LetStmt({value}{said}) as {name}:", s.body,
                    lambda: self.names.define(s.var, s.var.name), [s.var])
 
     def stmt_DeclBuffer(self, s, last):
@@ -197,7 +231,8 @@ class TIRPrinter(ExprPrinter):
     def _block(self, block, values, predicate):
         """A block; values None: printed alone, without its realization."""
         alone = ", no_realize=True" if values is None else ""
-        with self.suite(f"with T.block({quote(block.name_hint)}{alone}):"):
+        with self.marked(None if values is None else block), self.suite(
+                f"with T.block({quote(block.name_hint)}{alone}):"):
             self._axes(block.iter_vars, values or ())
             if predicate is not None and not _is_true(predicate):
                 self.line(f"T.where({self.expr(predicate)})")
@@ -245,7 +280,7 @@ class TIRPrinter(ExprPrinter):
     def _is_remap(self, iv, value):
         """True when `iv` runs over exactly the loop whose variable is its value."""
         loop = self._loops.get(id(value))
-        return (loop is not None and iv.iter_type in ITER_LETTERS
+        return (self.style.sugar and loop is not None and iv.iter_type in ITER_LETTERS
                 and iv.var.dtype == value.dtype
                 and same_expr(iv.dom.min, loop.min) and same_expr(iv.dom.extent, loop.extent))
 
@@ -309,7 +344,7 @@ class TIRPrinter(ExprPrinter):
         return "\n".join(self.lines)
 
     def function_lines(self, func, name, decorate="@T.prim_func"):
-        with self.names.scope():
+        with self.marked(func), self.names.scope():
             self._views = func.views()
             params, matched = self._signature(func)
             private, attrs = linkage(func, name)
@@ -361,7 +396,7 @@ class TIRPrinter(ExprPrinter):
         """True when T.Buffer(shape, dtype) says all of it: nothing symbolic, no layout of its own."""
         symbolic = collect((b.shape, b.strides, b.elem_offset), Var)
         shared = b.data is not None and self.names.known(b.data)
-        return not symbolic and not shared and self.buffer_args(b).count("=") == 0
+        return self.style.sugar and not symbolic and not shared and self.buffer_args(b).count("=") == 0
 
     def _function_body(self, body):
         block = body.block if isinstance(body, BlockRealize) else None
@@ -369,11 +404,15 @@ class TIRPrinter(ExprPrinter):
                     and not (body.iter_values or block.iter_vars or block.reads or block.writes or block.annotations
                              or block.match_buffers or block.init)
                     and (block.alloc_buffers or _has_block(block.body)))
-        if not implicit or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
+        if not implicit or not self.style.sugar or self._is_marked(body) or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
             self.stmt(body, True)
             return
         self.alloc_buffers(block.alloc_buffers)
         self.stmt(block.body, True)
+
+    def _is_marked(self, realize):
+        """Whether a root block has marks of its own, so that it must be seen."""
+        return any(self.style.noted(n) or id(n) in self.style.underlined for n in (realize, realize.block))
 
     def _unknown_stmt(self, s):
         """A statement without a spelling of its own: its plain fields as arguments, statements below it as a suite."""

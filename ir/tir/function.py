@@ -114,7 +114,7 @@ def _in_either_order(init):
     which parameters may be Buffers."""
     @wraps(init)
     def made(self, params, *args, **fields):
-        if args and isinstance(args[0], Stmt):
+        if (args and isinstance(args[0], Stmt)) or not args and "ret_type" in fields:
             given = dict(zip(("body", "ret_type", "buffer_map", "attrs", "span"), args), **fields)
             buffer_map = dict(given.get("buffer_map") or {})
             params = [p.asobject() if hasattr(p, "asobject") else p for p in params]  # a builder's

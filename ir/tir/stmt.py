@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import InitVar
 
-from ..expr import Call, PrimExpr, Var, as_expr, cast, const
+from ..expr import Call, IterVar, PrimExpr, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
 from .buffer import Buffer, masked
@@ -122,6 +122,8 @@ class For(Stmt):
             check_hints(self.annotations)
         elif self.annotations is None:
             object.__setattr__(self, "annotations", {})
+        if isinstance(self.thread_binding, IterVar):  # of which TVM's has one
+            object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
 
 
 @node

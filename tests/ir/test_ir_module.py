@@ -64,7 +64,7 @@ def test_a_clone_changes_alone():
 
 def test_options_of_the_printer(capsys):
     assert "class Other:" in Two.script(name="Other") and "def other(" in Two["main"].script(name="other")
-    assert Two.script(verbose_expr=True, syntax_sugar=False, num_context_lines=3) == Two.script()
+    assert Two.script(verbose_expr=True, num_context_lines=3) == Two.script()
     assert "\n  @T.prim_func\n  def main" in Two.script(indent_spaces=2)
     numbered = Two.script(print_line_numbers=True).split("\n")
     assert numbered[0].startswith(" 1  from ingot") and numbered[-1].startswith(f"{len(numbered)}  ")

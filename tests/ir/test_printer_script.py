@@ -104,7 +104,7 @@ def test_lowered_statements():
         tir.for_(k, 4, tir.AttrStmt(a, "pragma_x", const(1), tir.AssertStmt(k < 4, tir.StringImm('say "k"'), decl)),
                  "unrolled", 1)))
     assert str(body) == golden("""
-        with T.LetStmt(i // 2, dtype="int32") as x:
+        with T.LetStmt(i // 2) as x:
             A[T.Ramp(x * 16, 1, 16)] = A[T.Ramp(x * 16, 1, 16)] * T.Broadcast(T.float32(2.0), 16)
         if i < 3:
             t = T.decl_buffer((16,), "float32", scope="local")
@@ -218,7 +218,7 @@ def test_scoped_statements_last_to_the_end_of_their_suite_only():
     let = tir.LetStmt(x, i + 1, tir.Evaluate(x))
     assert str(tir.SeqStmt((tir.Evaluate(i), let))) == "T.evaluate(i)\nx: T.int32 = i + 1\nT.evaluate(x)"
     assert str(tir.SeqStmt((let, tir.Evaluate(i)))) == (
-        'with T.LetStmt(i + 1, dtype="int32") as x:\n    T.evaluate(x)\nT.evaluate(i)')
+        'with T.LetStmt(i + 1) as x:\n    T.evaluate(x)\nT.evaluate(i)')
     check = tir.AssertStmt(i < 1, tir.StringImm("no"), tir.Evaluate(i))
     assert str(tir.SeqStmt((check, check))).startswith('with T.Assert(i < 1, "no"):\n    T.evaluate(i)\nassert i < 1')
 

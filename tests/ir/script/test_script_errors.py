@@ -249,3 +249,17 @@ def caught_in(text):
     with pytest.raises(ScriptError) as caught:
         from_source(text)
     return caught.value
+
+
+@pytest.mark.parametrize("text, message", [
+    ('@T.prim_func(private=True)\ndef f():\n    T.func_attr({"global_symbol": "g"})\n    T.evaluate(0)',
+     "f is private and has a global_symbol, g"),
+    ('@R.function(private=True)\ndef f(x: R.Tensor((1,), "float32")):\n    R.func_attr({"global_symbol": "g"})\n'
+     '    return x', "f is private and has a global_symbol, g"),
+    ('@R.function\ndef f(x: R.Tensor(("n",), "float32"), _: R.Prim(value="t")):\n    n = T.int64()\n    t = T.float32()\n'
+     '    y = x >= R.prim_value(t / T.cast(n, "float32"))\n    return y',
+     "t / T.Cast\\(\"float32\", n\\) is symbolic: compute with it in a prim_func"),
+])
+def test_functions_are_refused(text, message):
+    with pytest.raises(ScriptError, match=message):
+        from_source(text)
