@@ -15,6 +15,7 @@ INTEGERS = {
     "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b}
 _FLOATS = {**_COMPARED, **_SUMS, "Div": lambda a, b: a / b, "Min": min, "Max": max}
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "nearbyint": np.rint, "trunc": np.trunc, "abs": np.abs}
+_SHIFTS = ("shift_left", "shift_right")
 _INDICES = ("int32", "int64")  # what sizes are counted in: no sum of these wraps around, but is left to wider ones
 
 
@@ -22,11 +23,13 @@ def folded(name, dtype, a, b):
     """The number that an operation on numbers of `dtype` gives: wrapped around, or rounded, as that dtype holds it.
 
     name: of the class of nodes, "Add", or of the intrinsic, "bitwise_and". A bool for comparisons. None for what is
-    left to a run: other operations, what an int32 or int64 does not hold, floats divided by 0, the lesser of NaN and a
-    number, or of 0.0 and -0.0.
+    left to a run: other operations, what an int32 or int64 does not hold, shifts by more bits than there are or by less
+    than 0, floats divided by 0, the lesser of NaN and a number, or of 0.0 and -0.0.
     """
     if dtype.is_float:
         return _folded_floats(name, dtype, a, b)
+    if name in _SHIFTS and not 0 <= b < dtype.bits:
+        return None
     value = INTEGERS[name](a, b) if name in INTEGERS else None
     if value is None or name in _COMPARED or dtype.holds(value):
         return value

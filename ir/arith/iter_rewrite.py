@@ -181,10 +181,10 @@ def subspace_divide(bindings, input_iters, sub_iters, predicate=True, check_leve
         found = detect_iter_map([p[at] for p in pairs], loops, sides[at], check_level, simplify_trivial_iterators)
         if found.errors:
             return []
-        none = IterSumExpr((), const(0))
-        columns.append([IterMark(e, e.args[0].extent if e.args else const(1, e.dtype)) for e in found.indices]
-                       + [IterMark(none, sides[at])])
-    return [list(pair) for pair in zip(*columns)]
+        columns.append([IterMark(e, e.args[0].extent if e.args else const(1, e.dtype)) for e in found.indices])
+    inner_marks = [divide.as_divided(mark, *pair) for mark, pair in zip(columns[1], pairs)]
+    none = IterSumExpr((), const(0))
+    return [list(pair) for pair in zip([*columns[0], IterMark(none, sides[0])], [*inner_marks, IterMark(none, sides[1])])]
 
 
 class _Division:
@@ -213,14 +213,20 @@ class _Division:
             return number, self.an.simplify(part + base), extent
         return None if set(free_vars(start)) & set(self.outer) else (const(0, e.dtype), part + start + base, extent)
 
+    def as_divided(self, mark, number, _, extent):
+        """The mark of an inner part that was divided with `extent`: it has that extent, also where it has fewer values,
+        unless nothing is outer."""
+        alone = is_const_int(number, 0) or self.an.can_prove_equal(mark.extent, extent)
+        return mark if alone else IterMark(mark.source, extent)
+
     def _extent(self, part):
         """What `part`, which begins with 0 and is of inner loops alone, stays below where their conditions hold; None
         where that is not known."""
         predicate = functools.reduce(logical_and, self.within, const(True))
         for found in detect_iter_map([part], self.inner, predicate, IterMapLevel.NoCheck).indices:
-            if len(found.args) == 1 and self.an.can_prove_equal(found.base, 0):
-                split, = found.args
-                return self.an.simplify((split.extent - 1) * split.scale + 1)
+            if self.an.can_prove_equal(found.base, 0) and all(self.an.can_prove(s.scale > 0) for s in found.args):
+                reach = sum((s.extent - 1) * s.scale for s in found.args)  # of one split, or none
+                return self.an.simplify(as_expr(reach, part.dtype) + 1)
         ends = eval_range(part, self.inner, self.an)
         return self.an.simplify(ends[1] + 1) if ends is not None and self.an.can_prove_equal(ends[0], 0) else None
 

@@ -13,7 +13,7 @@ from ..node import collect
 from ..tir.region import union
 from ..tir.stmt import BlockRealize, BufferStore, For, SeqStmt
 from .blocks import binding_of, is_true, only_clips, uses
-from .context import ranges_of
+from .context import is_unit, ranges_of
 from .index import blocks_below
 
 
@@ -88,6 +88,7 @@ def written_box(analyzer, realize, buffer, loops):
 
     The block writes each point of the Range that also lies in the domain.
     """
+    realize = _without_unit_loops(realize, loops)
     if blocks_below(realize.block.body):
         return _written_inside(analyzer, realize, buffer, loops)
     regions = regions_of(realize, buffer, "writes")
@@ -209,6 +210,13 @@ def _paths(stmt, above):
     elif isinstance(stmt, SeqStmt):
         for s in stmt.seq:
             yield from _paths(s, above)
+
+
+def _without_unit_loops(realize, loops):
+    """The block bound to the only values of loops that run once: its conditions need not name these."""
+    only = {loop.loop_var: loop.min for loop in loops if is_unit(loop)}
+    return realize.replace(iter_values=substitute(realize.iter_values, only),
+                           predicate=substitute(realize.predicate, only)) if only else realize
 
 
 def _without_idle_conditions(analyzer, realize, region, loops):

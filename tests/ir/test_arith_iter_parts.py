@@ -142,8 +142,15 @@ DIVIDED = {
     "starts": ([X * 3 + Y], {X: R(2, 4), Y: R(6, 3)}, [Y], True),
     "bounded and moved": ([X * 4 + Y + 7], loops(3, 4), [Y], X * 4 + Y + 7 < 15),
     "extent that a condition gives": ([X * 7 + Y * 2 + Z, X * 0], loops(3, 4, 2), [Y, Z], Y * 2 + Z < 7),
+    "gaps inside": ([X * 14 + Y * 2], loops(3, 4), [Y], True),
+    "one turn is left": ([X * 8 + Y], loops(2, 8), [Y], Y <= 0),
     "parts of both": ([X // 2 * 7 + Y * 2 + Z // 2, X % 2 * 2 + Z % 2], loops(4, 4, 4), [Y, Z], Y * 2 + Z // 2 < 7),
 }
+
+
+@pytest.mark.parametrize("bindings", [[X * -6 - Y], [Y * -1, X], [Y * -4]])
+def test_what_counts_down_inside_is_not_divided(bindings):
+    assert arith.subspace_divide(bindings, loops(3, 2), [Y], check_level="nocheck") == []
 
 
 @pytest.mark.parametrize("case", DIVIDED)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from ingot.ir import FloatImm, IntImm, tir
+from ingot.ir.arith import Analyzer
 from ingot.ir.dtype import DataType
-from ingot.ir.expr import Add, Broadcast, Cast, Div, Let, Mul, Var, const
+from ingot.ir.expr import Add, Broadcast, Call, Cast, Div, Let, Mul, Var, const
 from ingot.ir.folding import folded, wrapped
+from ingot.ir.node import structural_equal
 
 NUMPY = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "FloorDiv": np.floor_divide, "Max": np.maximum,
          "bitwise_xor": np.bitwise_xor}
@@ -54,6 +56,15 @@ def test_floats_round_as_in_numpy(dtype):
                 assert isinstance(got, FloatImm) and got.dtype == dtype
                 np.testing.assert_array_equal(float(np.array(got.value).astype(kind)), float(want))
     assert str(const(3.0) + const(0.55)) == "T.float32(3.55)"  # the fewest digits
+
+
+@pytest.mark.parametrize("shift", [operator.lshift, operator.rshift])
+def test_shifts_that_no_machine_has_are_left_to_a_run(shift):
+    """By more bits than there are, or by less than 0; Python would want the memory for so many bits."""
+    for dtype, by in (("int32", -1), ("int32", 32), ("uint8", 8), ("int64", 1 << 62), ("uint64", (1 << 64) - 1)):
+        call = shift(const(3, dtype), const(by, dtype))
+        assert isinstance(call, Call) and structural_equal(Analyzer().rewrite_simplify(call), call)
+    assert shift(const(64, "uint8"), const(2, "uint8")).value == shift(64, 2) % 256
 
 
 def test_what_floats_leave_to_a_run():

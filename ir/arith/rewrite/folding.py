@@ -2,18 +2,14 @@
 from __future__ import annotations
 
 import math
-import operator
 
 import numpy as np
 
 from ...expr import (Add, And, BinaryExpr, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Mul, Not, Or, Sub,
                      binary, const, logical_and, logical_or)
+from ...folding import folded as numbers_folded
 
 JOINED = {And: logical_and, Or: logical_or}
-FLOATS = {Add: operator.add, Sub: operator.sub, Mul: operator.mul, Div: operator.truediv}
-NUMPY = {"float16": np.float32, "float32": np.float64, "float64": np.float64}  # wide enough to round once
-BITS = {"tir.shift_left": lambda x, n: x << n, "tir.shift_right": lambda x, n: x >> n,
-        "tir.bitwise_and": operator.and_, "tir.bitwise_or": operator.or_, "tir.bitwise_xor": operator.xor}
 
 
 def folded(e):
@@ -29,10 +25,8 @@ def folded(e):
         return _call(e)
     if not isinstance(e, (BinaryExpr, CompareExpr)):
         return None
-    if isinstance(e.a, IntImm) and isinstance(e.b, IntImm):
+    if type(e.a) is type(e.b) and isinstance(e.a, (IntImm, FloatImm)):
         return _changed(e, binary(kind, e.a, e.b))
-    if isinstance(e.a, FloatImm) and isinstance(e.b, FloatImm):
-        return _floats(e)
     return _neutral(e) if e.dtype.is_float else None
 
 
@@ -63,17 +57,6 @@ def _changed(e, new):
     return None if type(new) is type(e) and new.a is e.a and new.b is e.b else new
 
 
-def _floats(e):
-    """A sum, difference, product or quotient of two floats, rounded as their type does."""
-    wide = NUMPY.get(e.dtype)
-    if wide is None or type(e) not in FLOATS or type(e) is Div and e.b.value == 0:
-        return None
-    narrow = np.dtype(str(e.dtype)).type
-    with np.errstate(all="ignore"):
-        value = narrow(FLOATS[type(e)](wide(narrow(e.a.value)), wide(narrow(e.b.value))))
-    return FloatImm(e.dtype, float(value)) if np.isfinite(value) else None
-
-
 def _cast(e):
     """An immediate in another type, where that holds it."""
     value = e.value
@@ -101,10 +84,7 @@ def _call(e):
     if not all(isinstance(a, IntImm) for a in e.args) or not e.dtype.is_int:
         return None
     numbers = [a.value for a in e.args]
-    if e.op in BITS and (e.op not in ("tir.shift_left", "tir.shift_right") or 0 <= numbers[1] < e.dtype.bits):
-        value = BITS[e.op](*numbers)
-    elif e.op == "tir.clz" and numbers[0] >= 0:
-        value = e.args[0].dtype.bits - numbers[0].bit_length()
-    else:
-        return None
-    return const(value, e.dtype) if e.dtype.holds(value) else None
+    if e.op == "tir.clz" and numbers[0] >= 0:
+        return const(e.args[0].dtype.bits - numbers[0].bit_length(), e.dtype)
+    value = numbers_folded(e.op.removeprefix("tir."), e.dtype, *numbers) if len(numbers) == 2 else None
+    return None if value is None else const(value, e.dtype)

@@ -358,6 +358,7 @@ def _attention(name, queries, keys, mask=(), heads=2, size=16, lanes=16):
 
 _attention("attention", 4, 32, heads=1)
 _attention("attention_odd", 7, 37, (7, 37), heads=1)
+_attention("attention_rows", 61, 37, heads=1)
 _attention("attention_narrow", 5, 14, (1, 1, 14), size=4, lanes=4)
 _attention("attention_8", 5, 21, size=8, lanes=8)
 _attention("attention_any_length", "n", "n", ("n", "n"), heads=1)

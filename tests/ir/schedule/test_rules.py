@@ -113,6 +113,12 @@ def test_attention_of_any_length(name, threads_for_all_work):
     assert len(reductions) >= 4 and not collect(reductions, IfThenElse)
 
 
+def test_attention_of_rows_that_tiles_do_not_divide():
+    """Tiles of rows, the last one cut off by a condition: nothing is refused."""
+    for name in ("attention_odd", "attention_rows"):
+        assert all(schedule_by_rule(func, WIDE).refused == () for func in kernels(name, WIDE))
+
+
 def innermost_reductions(func, buffers):
     """The rolled loops around the code that updates the given buffers."""
     loops = [f for f in collect(func.body, For) if f.annotations.get("pragma_unroll") == 1]

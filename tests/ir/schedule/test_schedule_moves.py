@@ -87,6 +87,23 @@ def test_reverse_compute_at_unpacks():
     assert_same(func, sch.func)
 
 
+def test_reverse_compute_at_of_a_row_that_a_condition_ends():
+    """The loop of one turn that compute_at kept is part of where the block writes, and not of its condition."""
+    a = te.placeholder((7,), name="A")
+    b = te.compute((7,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((7,), lambda i: b[i] + 1.0, name="C")
+    func = te.create_prim_func([a, te.compute((7,), lambda i: c[i] - 3.0, name="D")])
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("D")[0], [None, 4])
+    for block in ("C", "B"):
+        sch.compute_at(block, outer, preserve_unit_loops=True)
+    row = sch.get_loops("C")[1]
+    sch.compute_at("B", row, preserve_unit_loops=True)
+    assert str(realize(sch, "B").predicate) == "i_0 * 4 + ax0 < 7"
+    sch.reverse_compute_at("C", sch.get_loops("B")[2], preserve_unit_loops=True)
+    assert_same(func, sch.func, exact=True)
+
+
 # ---------------------------------------------------------------- inlining
 
 
