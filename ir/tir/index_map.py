@@ -163,7 +163,7 @@ class IndexMap(Node):
 
     def __str__(self):
         names = ", ".join(v.name for v in self.initial_indices)
-        return f"lambda {names}: ({', '.join(map(str, self.final_indices))},)"
+        return f"lambda {names}: ({', '.join(map(str, self.final_indices))}{',' if self.final_indices else ''})"
 
 
 def _alternatives(condition):

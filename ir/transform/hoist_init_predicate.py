@@ -13,9 +13,10 @@ def hoist_init_predicate(func):
 
         for m in 16: if likely(m_0 * 16 + m < batch): acc[m] = 0   ->   for m in 16: acc[m] = 0
 
-    A guard holds back elements that the tensor does not have, so nothing else is ever stored there. Without it, no
-    element is read before it is written when a whole tile is copied, and compilers need not prove that. This is about
-    tiles, whose loops are unrolled: of other loops guards may hold back most iterations, as where a border is stored.
+    What a guard holds back then becomes the constant, too, so nothing may be stored there before: the buffer's first
+    access is this store, in loops that hold no other one. Without the guard, no element is read before it is written
+    when a whole tile is copied, and compilers need not prove that. This is about tiles, whose loops are unrolled: of
+    other loops guards may hold back most iterations, as where a border is stored.
     """
     return func.replace(body=_HoistInitPredicate().visit(func.body)) if collect(func.body, IfThenElse) else func
 
@@ -23,18 +24,17 @@ def hoist_init_predicate(func):
 class _HoistInitPredicate(Mutator):
     def __init__(self):
         self.analyzer = Analyzer()
-        self.loops = []      # (id of the variable, whether it is of a tile) of the loops around but those of one turn
-        self.declared = {}   # id(local buffer) -> how many loops were around its declaration
+        self.loops = []      # the loops around but those of one turn
+        self.declared = {}   # id(local buffer) -> (how many loops were around its declaration, what this holds)
 
     def visit_DeclBuffer(self, decl):
         if decl.buffer.scope == "local":
-            self.declared[id(decl.buffer)] = len(self.loops)
+            self.declared[id(decl.buffer)] = len(self.loops), decl.body
         return self.generic_visit(decl)
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
-        own = [] if is_const_int(loop.extent, 1) else [(id(loop.loop_var), loop.kind in ("unrolled", "vectorized"))]
-        around, self.loops = self.loops, self.loops + own
+        around, self.loops = self.loops, self.loops + [loop] * (not is_const_int(loop.extent, 1))
         loop = self.generic_visit(loop)
         self.loops = around
         return loop
@@ -47,12 +47,20 @@ class _HoistInitPredicate(Mutator):
         if not (isinstance(guard, Call) and guard.op == "tir.likely" and branch.else_case is None
                 and isinstance(store, BufferStore) and not collect(store.value, BufferLoad)):
             return False
-        outside = self.declared.get(id(store.buffer))
-        if outside is None or not isinstance(store.buffer.shape[0], IntImm):
+        if id(store.buffer) not in self.declared or not isinstance(store.buffer.shape[0], IntImm):
             return False
-        index = store.indices[0]
-        held = {id(v) for v in free_vars(guard)}
-        inside = {v: of_tile for v, of_tile in self.loops[outside:] if v in held}
+        outside, body = self.declared[id(store.buffer)]
+        index, loops, held = store.indices[0], self.loops[outside:], set(free_vars(guard))
+        inside = [loop for loop in loops if loop.loop_var in held]
         bound = self.analyzer.interval(index)
-        return (all(inside.values()) and inside.keys() <= {id(v) for v in free_vars(index)} and None not in bound
-                and 0 <= bound.min_value and bound.max_value < store.buffer.shape[0].value)
+        return (all(loop.kind in ("unrolled", "vectorized") for loop in inside)
+                and {loop.loop_var for loop in inside} <= set(free_vars(index)) and None not in bound
+                and 0 <= bound.min_value and bound.max_value < store.buffer.shape[0].value
+                and _accesses(body, store.buffer)[0] is store
+                and all(_accesses(loop, store.buffer) == [store] for loop in loops[:1]))
+
+
+def _accesses(stmt, buffer):
+    """The loads and stores of a buffer, and the calls that are given its pointer, in a statement's order."""
+    return [a for a in collect(stmt, (BufferLoad, BufferStore, Call))
+            if (any(v is buffer.data for v in a.args) if isinstance(a, Call) else a.buffer is buffer)]

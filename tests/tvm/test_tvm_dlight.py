@@ -107,3 +107,51 @@ def test_the_functions_own_target_counts():
     with Target("c"):
         mod = dl.ApplyDefaultSchedule(dl.gpu.Fallback())(tvm.IRModule({"main": func, "other": shifted}))
     assert 'thread="threadIdx.x"' in mod["main"].script() and mod["other"] is shifted
+
+
+@T.prim_func
+def constant(B: T.Buffer((16, 8), "float32")):
+    A = T.alloc_buffer((8, 16))
+    for i, j in T.grid(8, 16):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = T.float32(3)
+    for i, j in T.grid(16, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vj, vi]
+
+
+@T.prim_func
+def by_pairs(A: T.Buffer((4, 6), "float32"), x: T.Buffer((6,), "float32"), S: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 3):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(A[vi, vk * 2:vk * 2 + 2], x[vk * 2:vk * 2 + 2])
+            T.writes(S[vi])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] = S[vi] + (A[vi, vk * 2] * x[vk * 2] + A[vi, vk * 2 + 1] * x[vk * 2 + 1])
+
+
+@T.prim_func
+def of_numbers(S: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 3):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] = S[vi] + T.Cast("float32", vk)
+
+
+@pytest.mark.parametrize("func", [constant, by_pairs, of_numbers])
+def test_blocks_without_one_index_are_for_other_rules(func):
+    """What reads nothing, or several elements at once, is no error of the rules that look at indices."""
+    for rules, target in (((dl.gpu.Transpose(), dl.gpu.Reduction(), dl.gpu.GEMV(), dl.gpu.Fallback()), "cuda"),
+                          ((dl.cpu.GEMV(),), "c")):
+        with Target(target):
+            mod = dl.ApplyDefaultSchedule(*rules)(tvm.IRModule({"main": func}))
+        assert (mod["main"] is not func) == (target == "cuda")
+    sch = tvm.tir.Schedule(func)
+    with pytest.raises(analysis.UnknownAccess, match="reads nothing|more than one element"):
+        analysis.detect_dominant_read(sch.get(sch.get_child_blocks("root")[0]))

@@ -11,6 +11,10 @@ from ...ir.tir.stmt import BlockRealize, BufferLoad, BufferStore
 _KINDS = {"spatial": "S", "reduce": "R"}
 
 
+class UnknownAccess(ValueError):
+    """No single index says what a block reads or writes."""
+
+
 class IterInfo:
     """An iterator of a block: its kind ("S" over elements, "R" of a sum, "O" other), its variable, its extent `dom`, an
     int where it is known, and the loop that runs it."""
@@ -132,14 +136,17 @@ def collect_vars_used_in_prim_expr(expr):
 
 
 def collect_block_iter_vars_used_in_access_region(block, region):
-    """The set of a block's iterators in a region, whose Ranges are of one element."""
+    """The set of a block's iterators in a region. Raises UnknownAccess unless that is one element."""
     if not all(is_const_int(r.extent, 1) for r in region):
-        raise ValueError(f"block {block.name_hint} has a region of more than one element")
+        raise UnknownAccess(f"block {block.name_hint} has a region of more than one element")
     return {v for r in region for v in free_vars(r.min)} & {iv.var for iv in block.iter_vars}
 
 
 def detect_dominant_read(block):
-    """Where the read of a block with the most iterators, the first of several, is in its buffer's memory: an index."""
+    """Where the read of a block with the most iterators, the first of several, is in its buffer's memory: an index.
+    Raises UnknownAccess of a block without reads, or with one of several elements."""
+    if not block.reads:
+        raise UnknownAccess(f"block {block.name_hint} reads nothing")
     read = max(block.reads, key=lambda r: len(collect_block_iter_vars_used_in_access_region(block, r.region)))
     return read.buffer.offset_of([r.min for r in read.region])[0]
 
@@ -169,6 +176,7 @@ def is_gemv(sch, block_info):
     block = sch.get(block_info.block_rv)
     if not block_info.is_reduction() or len(block.reads) < 2 or len(block.writes) != 1 or (
             get_reduction_expr(block) is None
+            or not all(is_const_int(r.extent, 1) for access in (*block.reads, *block.writes) for r in access.region)
             or not collect_block_iter_vars_used_in_access_region(block, block.writes[0].region)):
         return None
     used = [(r.buffer, len(collect_block_iter_vars_used_in_access_region(block, r.region))) for r in block.reads]
@@ -206,6 +214,7 @@ def normalize(sch, block_info):
     return infos[access.args[-1].source.source].kind == "R"
 
 
-__all__ = ["BlockInfo", "IterInfo", "collect_block_iter_vars_used_in_access_region", "collect_vars_used_in_prim_expr",
-           "detect_dominant_read", "get_max_shared_memory_per_block", "get_max_threads_per_block", "get_reduction_expr",
-           "get_root_block", "is_broadcast_epilogue", "is_gemv", "normalize", "normalize_prim_func"]
+__all__ = ["BlockInfo", "IterInfo", "UnknownAccess", "collect_block_iter_vars_used_in_access_region",
+           "collect_vars_used_in_prim_expr", "detect_dominant_read", "get_max_shared_memory_per_block",
+           "get_max_threads_per_block", "get_reduction_expr", "get_root_block", "is_broadcast_epilogue", "is_gemv",
+           "normalize", "normalize_prim_func"]

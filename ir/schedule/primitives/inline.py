@@ -119,7 +119,7 @@ def _require_distinct_iterators(ctx, block, store):
     own = {iv.var for iv in block.block.iter_vars}
     indices = [i for i, size in zip(store.indices, store.buffer.shape)
                if not (is_const_int(i, 0) and is_const_int(size, 1))]
-    if not all(isinstance(i, Var) and i in own for i in indices) or len(set(map(id, indices))) != len(own):
+    if set(indices) != own or len(indices) != len(own):
         ctx.refuse("'block'", f"block {name_of(block)} does not store at one distinct iterator per dimension: "
                    f"{store.buffer.name}[{', '.join(map(str, store.indices))}]", "", [block])
 

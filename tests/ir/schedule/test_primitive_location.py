@@ -159,6 +159,8 @@ def by_any(a: T.handle, c: T.handle):
             C[vi, vj] = C[vi, vj] + B[vp, vi, vj]
 
 
+diagonal = nests("A[3], C[3, 3]; B[3, 3]", "i 3: B[i, i] = A[i]", "i 3, j 3: C[i, j] = B[i, j]")
+
 LEGAL = {
     "reverse_compute_at of a reduction by the threads that made its terms": (
         softened, lambda s: (s.bind(loop(s, "B", 1), "threadIdx.x"), s.reverse_compute_at("C", loop(s, "B", 1))), """
@@ -441,6 +443,8 @@ REFUSED = [
     (matmul_relu, lambda s: s.compute_inline("C"),
      "block C is not complete: it has an init statement; only blocks whose"),
     (pair, lambda s: s.compute_inline("B"), "the body of block B is not one store"),
+    (diagonal, lambda s: s.compute_inline("B"),
+     "block B does not store at one distinct iterator per dimension: B[vi, vi]"),
     (strided, lambda s: s.compute_inline("B"),
      "block B does not store at one distinct iterator per dimension: B[vi * 2]"),
     (addressed, lambda s: s.compute_inline("B"),

@@ -145,6 +145,15 @@ def test_compute_locations_that_help():
     assert {-2, -1} <= drawn and all(i < 0 or loops[i].extent.value > 1 for i in drawn)
 
 
+def test_maps_to_no_index_are_printed():
+    """A copy of one element has none."""
+    func = elementwise((1,))
+    sch = schedule(func)
+    sch.reindex_cache_read("C", 0, "local", lambda i: [])
+    assert "index_map=lambda i: ()" in "\n".join(sch.trace.as_python())
+    replayed(func, sch)
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda s: s.sample_categorical([], []), "there are 0 candidates"),
     (lambda s: s.sample_perfect_tile(s.get_loops("C")[0], 2, 0), "'max_innermost_factor': 0 is not positive"),

@@ -3,7 +3,7 @@ import pytest
 from tir_cases import arguments, assert_same_results, loop, results
 
 from ingot.ir import tir
-from ingot.ir.expr import Call, IntImm, Ramp, Var, const
+from ingot.ir.expr import Call, IntImm, Ramp, Var, cast, const
 from ingot.ir.node import collect
 from ingot.ir.tir.hints import BORDER, WHOLE
 from ingot.ir.transform.loop_partition import loop_partition
@@ -271,4 +271,21 @@ def test_accumulators_of_a_tile_start_without_guards(kind, guards):
     func = program(body)
     new = hoist_init_predicate(func)
     assert len(collect(new.body, tir.IfThenElse)) == guards
+    assert_same_results(results(func, arguments(func)), new, arguments(func))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_guard_holds_back_stays_as_it_was_stored(again):
+    """A constant that goes around elements which the tile has from before, or from another turn."""
+    acc = tir.decl_buffer((8,), name="acc", scope="local")
+
+    def body(y):
+        numbers = loop("i", 8, lambda i: tir.BufferStore(acc, cast(i, "float32"), (i,)))
+        around = loop("m", 8, lambda m: guarded(m >= 3, fill(acc, m)), "unrolled")
+        copy = loop("i", 8, lambda i: tir.BufferStore(y, acc[i], (i,)))
+        turns = loop("t", 2, lambda t: tir.seq(around, tir.IfThenElse(t > 0, copy), numbers))
+        return tir.DeclBuffer(acc, turns if again else tir.seq(numbers, around, copy))
+
+    func = program(body)
+    new = hoist_init_predicate(func)
     assert_same_results(results(func, arguments(func)), new, arguments(func))

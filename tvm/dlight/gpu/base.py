@@ -4,6 +4,7 @@ from __future__ import annotations
 from ....ir.schedule.errors import ScheduleError
 from ....ir.schedule.schedule import Schedule
 from ....ir.tir.function import PrimFunc
+from ..analysis import UnknownAccess
 from ..base import ScheduleRule
 from ..rules import Named
 
@@ -29,7 +30,7 @@ class Steps(GPUScheduleRule, Named):
             return None
         try:
             made = self.steps(Schedule(func, error_render_level="fast"), target)
-        except ScheduleError:
+        except (ScheduleError, UnknownAccess):
             made = None
         return super().apply(func, target, tunable) if made is None else made
 
