@@ -17,8 +17,9 @@ CASES = {
     "a variable that something uses": ("x: T.int32 = n + 1\nA[0] = x", "x: T.int32 = n + 1\nA[0] = x"),
     "what a value does stays": ('x: T.int32 = T.call_extern("int32", "f")\nA[0] = n',
                                 'T.evaluate(T.call_extern("int32", "f"))\nA[0] = n'),
-    "what the extent of a loop does stays": ('for i in range(T.call_extern("int32", "f")):\n    A[0] = A[0]\nA[0] = n',
-                                             'for i in range(T.call_extern("int32", "f")):\n    T.evaluate(0)\nA[0] = n'),
+    "what the extent of a loop does stays": (
+        'for i in range(T.call_extern("int32", "f")):\n    A[0] = A[0]\nA[0] = n',
+        'for i in range(T.call_extern("int32", "f")):\n    T.evaluate(0)\nA[0] = n'),
     "a branch of which only the other case is left": (
         "if n < 8:\n    A[0] = A[0]\nelse:\n    A[1] = 2", "if not n < 8:\n    A[1] = 2"),
 }
