@@ -22,7 +22,8 @@ _NAMES = {
     **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_plans",
                      "recorded_schedules", "verified_folder", "verify", "MemoryReport"), "api"),
     **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"), "quantize": "quantization",
-    "DataType": "ir.dtype", "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
+    **dict.fromkeys(("DataType", "DataTypeCode"), "ir.dtype"),
+    "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
 }
 _MODULES = ("ir", "runtime", "script")
 

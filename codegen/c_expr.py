@@ -293,8 +293,8 @@ class CExpr(Vectors):
         name, e = choice(name, e)
         return self._helper(name, e.dtype, e.a, e.b)
 
-    def _packed(self, name, args):
-        """The call of a packed function by its C name, with an ingot_arg for each argument."""
+    def packed(self, name, args):
+        """The call of a packed function by its C name, a statement, with an ingot_arg for each argument."""
         if "packed" not in self.dialect.headers:
             raise EmitError(f"{self.dialect.name} cannot call the packed function {name!r}: only a CPU's programs can")
         self.use("packed")
@@ -348,7 +348,8 @@ class CExpr(Vectors):
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
-            return self._packed(e.args[0].value, e.args[1:]), POSTFIX
+            raise EmitError(f"the packed function {e.args[0].value!r} is called for a value, and in C it returns none: let "
+                            "it write to a buffer that it gets, or call a function of C by T.call_extern")
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "prefetch":

@@ -367,7 +367,10 @@ class CPrinter(Visitor):
     def visit_Evaluate(self, stmt):
         if isinstance(stmt.value, Call) and stmt.value.op == "tir.ret":
             raise EmitError("a kernel returns nothing (T.ret): store the result in a buffer of one element")
-        if not isinstance(stmt.value, IntImm):
+        if isinstance(stmt.value, Call) and str(stmt.value.op).endswith("call_packed"):
+            name, *args = stmt.value.args
+            self.line(self.expr.packed(name.value, args) + ";")
+        elif not isinstance(stmt.value, IntImm):
             self.line(self.expr.text(stmt.value) + ";")
 
     def visit_BufferStore(self, store):

@@ -21,10 +21,20 @@ _WITHOUT_INFINITY = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e
 _ALIASES = {"float": "float32", "int": "int32", "uint": "uint32", "bfloat": "bfloat16",  # as TVM has them
             "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
 
-# DataTypeCode of TVM's runtime, where a bool is an unsigned integer; DLPack's for the dtypes that it lacks
-_TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "void": 3, "bfloat": 4}
-_SMALL_CODES = {"float8_e4m3fn": 6, "float8_e5m2": 7, "float4_e2m1fn": 8, "float8_e4m3fnuz": 11, "float8_e5m2fnuz": 13,
-                "float8_e8m0fnu": 14}
+
+class DataTypeCode:
+    """The numbers of TVM's runtime for kinds of dtypes, where a bool is an unsigned integer."""
+
+    INT, UINT, FLOAT, HANDLE, BFLOAT = range(5)
+    Float8E4M3FN, Float8E5M2, Float4E2M1FN = 6, 7, 8
+
+
+_TYPE_CODES = {"int": DataTypeCode.INT, "uint": DataTypeCode.UINT, "bool": DataTypeCode.UINT,
+               "float": DataTypeCode.FLOAT, "handle": DataTypeCode.HANDLE, "void": DataTypeCode.HANDLE,
+               "bfloat": DataTypeCode.BFLOAT}
+_SMALL_CODES = {"float8_e4m3fn": DataTypeCode.Float8E4M3FN, "float8_e5m2": DataTypeCode.Float8E5M2,
+                "float4_e2m1fn": DataTypeCode.Float4E2M1FN,
+                "float8_e4m3fnuz": 11, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}  # DLPack's
 
 
 class ScalableLanes(int):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from .dtype import DataType, ScalableLanes
+from .equal_op import EqualOp, NotEqualOp
 from .folding import INTEGERS, folded, wrapped
 from .module import GlobalVar
 from .node import Node, collect, node, node_field
@@ -44,10 +45,10 @@ class PrimExpr(Node):
         return upper("intrinsic")("bitwise_not", self)
 
     def __eq__(self, other):
-        return binary(EQ, self, other)
+        return EqualOp.of(partial(binary, EQ), self, other)
 
     def __ne__(self, other):
-        return binary(NE, self, other)
+        return NotEqualOp.of(partial(binary, NE), self, other)
 
     equal = __eq__
     __hash__ = object.__hash__
@@ -448,12 +449,12 @@ def match_dtype(a, b):
     broadcast."""
     if a.dtype == b.dtype:
         return a, b
+    if a.dtype.lanes == 1 != b.dtype.lanes:
+        return match_dtype(Broadcast(a, b.dtype.lanes), b)
+    if b.dtype.lanes == 1 != a.dtype.lanes:
+        return match_dtype(a, Broadcast(b, a.dtype.lanes))
     if a.dtype.lanes != b.dtype.lanes:
-        if a.dtype.lanes == 1:
-            a = Broadcast(a, b.dtype.lanes)
-        elif b.dtype.lanes == 1:
-            b = Broadcast(b, a.dtype.lanes)
-        return match_dtype(a, b)
+        raise TypeError(f"operands of different lanes: {a.dtype} and {b.dtype}")
     both = isinstance(a, IntImm) and isinstance(b, IntImm) and a.dtype.is_int and b.dtype.is_int
     if not both and _adapts(a, b.dtype):
         return const(a.value, b.dtype), b
@@ -462,13 +463,9 @@ def match_dtype(a, b):
     if a.dtype.is_int and b.dtype.is_int:
         wide = max(a.dtype, b.dtype, key=lambda t: (t.bits, t.code == "uint"))
         return cast(a, wide), cast(b, wide)
-    for left, right in ((a, b), (b, a)):
-        if left.dtype.is_bool and (right.dtype.is_int or right.dtype.is_float):
-            return cast(a, right.dtype), cast(b, right.dtype)
-    if a.dtype.is_int and b.dtype.is_float:
-        return cast(a, b.dtype), b
-    if a.dtype.is_float and b.dtype.is_int:
-        return a, cast(b, a.dtype)
+    for left, right in ((a.dtype, b.dtype), (b.dtype, a.dtype)):
+        if right.is_float and (left.is_int or left.is_bool) or right.is_int and left.is_bool:
+            return cast(a, right), cast(b, right)
     if a.dtype.code == b.dtype.code == "float" and a.dtype.bits != b.dtype.bits:
         wide = max(a.dtype, b.dtype, key=lambda t: t.bits)
         return cast(a, wide), cast(b, wide)
@@ -511,6 +508,8 @@ def cast(value, dtype):
         return Broadcast(cast(value, dtype.element), dtype.lanes)
     if value.dtype == "handle":
         raise TypeError(f"cannot cast a handle to other types: {value} is none of {dtype}")
+    if value.dtype.lanes != dtype.lanes:
+        raise TypeError(f"cannot cast {value.dtype} to {dtype}: the lanes stay as many")
     if isinstance(value, Broadcast) and value.lanes == dtype.lanes:
         return Broadcast(cast(value.value, dtype.element), value.lanes)
     exact = isinstance(value, IntImm) or isinstance(value, FloatImm) and (

@@ -1,5 +1,5 @@
 """How Python runs compiled code: networks (CompiledLibrary), modules of functions (Module), and tensors (NDArray)."""
-from ..ir.dtype import DataType
+from ..ir.dtype import DataType, DataTypeCode
 from ..ir.expr import const
 from ..ir.node import Node as Object
 from ..ir.object_path import ObjectPath
@@ -21,8 +21,8 @@ from .shapes import InputError
 from .timing import Timing
 from .verify import compare_outputs
 
-__all__ = ["BenchmarkResult", "CompiledLibrary", "DataType", "Device", "Executable", "InputError", "Module",
-           "ModuleError", "ModulePropertyMask", "NDArray", "NetworkError", "Object",
+__all__ = ["BenchmarkResult", "CompiledLibrary", "DataType", "DataTypeCode", "Device", "Executable", "InputError",
+           "Module", "ModuleError", "ModulePropertyMask", "NDArray", "NetworkError", "Object",
            "ObjectGeneric", "ObjectPath", "PackedFunc", "ShapeTuple", "String", "Timing",
            "compare_outputs", "const", "convert", "cpu", "cuda", "device", "enabled", "load_module", "load_param_dict",
            "load_param_dict_from_file", "sample_inputs", "save_param_dict", "save_param_dict_to_file"]

@@ -25,6 +25,7 @@ class NDArray:
     Elements that are vectors ("float32x4") are structures of one field in numpy; numpy() has lanes as its last axis."""
 
     __slots__ = ("_array", "_memory", "device", "c_tensor", "__weakref__")
+    is_view = False  # it holds on to its memory: none is lent for a call alone
 
     def __init__(self, array, device=None, memory=None):
         """array: the numpy array that holds the elements, which is not copied. memory: the bytes that it is a view of, an

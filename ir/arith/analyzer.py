@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 from ..expr import (EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Mod, Not, Or, Range, as_expr, free_vars,
                     substitute)
-from ..node import Node
+from ..node import Node, children
 from ..upper import provides, upper
 from .canonical import INDEX_TYPES, Canonical, reads_state
 from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
@@ -69,6 +69,7 @@ class Analyzer:
         self.epoch = 0        # changes when a statement is replaced, so that no scope brings back what it implied
         self.level = 0        # proofs now under way
         self.assuming = frozenset()  # the variables whose symbolic ranges now count as not empty
+        self.acting = {}      # node -> whether it acts
         self._reset()
 
     def _reset(self):
@@ -284,6 +285,14 @@ class Analyzer:
         of greater factors first."""
         return upper("canonical")(self, as_expr(e))
 
+    def acts(self, e):
+        """Whether computing `e` acts on the world: it is computed once for each place where it is written, the same
+        object too, so no two of these are equal."""
+        found = self.acting.get(e)
+        if found is None:
+            found = self.acting[e] = type(e) is Call and upper("acts")(e) or any(map(self.acts, children(e)))
+        return found
+
     def simplify_fields(self, e):
         """`e`, not opened by arithmetic, with its fields simplified; a Call may become another expression."""
         return self._simplifier.call(e) if type(e) is Call else self._simplifier.generic_visit(e)
@@ -319,7 +328,7 @@ class Analyzer:
 
     def can_prove_equal(self, a, b):
         """Whether a == b always; a and b are integer expressions or ints."""
-        return a is b or self._decide(EQ, a, b)
+        return a is b and not (isinstance(a, Node) and self.acts(a)) or self._decide(EQ, a, b)
 
     def can_prove_less(self, a, b):
         """Whether a < b always."""

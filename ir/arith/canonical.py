@@ -38,6 +38,8 @@ class Canonical:
         """The Linear of an expression of an index type."""
         found = self.an.forms.get(e)
         if found is None:
+            if self.an.acts(e):
+                return self.opaque_atom(e)
             found = self.an.forms[e] = self._in_type(self.wrapped(e), e)
         return found
 
@@ -266,10 +268,8 @@ class Canonical:
         return Linear({atom: 1}, 0)
 
     def key(self, value):
-        """A hashable value equal for expressions that are equal up to the order of their sums.
-
-        Impure calls are equal only to themselves.
-        """
+        """A hashable value equal for expressions that are equal up to the order of their sums. What acts on the world
+        equals nothing."""
         if isinstance(value, Node):
             if value._is_binder_leaf:
                 return value
@@ -277,8 +277,8 @@ class Canonical:
             if kind is FloatImm:
                 return kind, value.dtype, value.value.hex()
             if kind is Call and upper("acts")(value):
-                return value
-            if kind in _ARITHMETIC and value.dtype in INDEX_TYPES:
+                return object()
+            if kind in _ARITHMETIC and value.dtype in INDEX_TYPES and not self.an.acts(value):
                 return self.linear(value).key
             return (kind, *(self.key(getattr(value, f)) for f in value._fields if f not in value._ignore))
         if isinstance(value, tuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import gcd
 
 from ..dtype import DataType
-from ..expr import EQ, GE, GT, LE, LT, NE, And, IntImm, Not, Or, Var
+from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Let, Not, Or, Var
 from ..node import Mutator, Node
 from .canonical import INDEX_TYPES
 from .linear import DoesNotFit, Linear, immediate, render, scaled, shifted
@@ -40,6 +40,8 @@ class Simplifier(Mutator):
         found = self.an.simplified.get(value)
         if found is None:
             rule = RULES.get(kind.__name__)
+            if rule and kind is not Let and self.an.acts(value.args[0] if kind is Call and value.args else value):
+                rule = None
             found = self.an.simplified[value] = rule(self, value) if rule else self.generic_visit(value)
         return found
 

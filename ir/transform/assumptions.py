@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..expr import Call
 from ..node import Mutator, collect
+from ..tir.effects import has_effect
 from ..tir.stmt import BufferLoad
 from .remove_no_op import NO_OP, is_no_op
 from .walk import StmtMutator
@@ -20,7 +21,7 @@ class _RemoveNothing(StmtMutator):
 
     def _around(self, stmt):
         stmt = stmt.replace(body=self.visit(stmt.body))
-        return NO_OP if is_no_op(stmt.body) else stmt
+        return NO_OP if is_no_op(stmt.body) and not has_effect(stmt.replace(body=NO_OP)) else stmt
 
     visit_For = visit_LetStmt = visit_AttrStmt = visit_DeclBuffer = _around
 
@@ -28,7 +29,8 @@ class _RemoveNothing(StmtMutator):
         new = super().visit_IfThenElse(branch)
         if new.else_case is not None and is_no_op(new.else_case):
             new = new.replace(else_case=None)
-        return NO_OP if new.else_case is None and is_no_op(new.then_case) else new
+        nothing = new.else_case is None and is_no_op(new.then_case) and not has_effect(new.condition)
+        return NO_OP if nothing else new
 
 
 class _RemoveAssume(_RemoveNothing):

@@ -136,7 +136,7 @@ class _Remove(Mutator):
                 self._holds_here(lambda an: an.can_prove(loop.extent <= 0))):
             return NO_OP
         body = self._within(loop.body, (loop.loop_var, Range(loop.min, loop.extent)))
-        return NO_OP if is_no_op(body) else loop.replace(body=body)
+        return NO_OP if is_no_op(body) and not has_effect((loop.min, loop.extent)) else loop.replace(body=body)
 
     def visit_IfThenElse(self, branch):
         then_case = self._within(branch.then_case, branch.condition)

@@ -66,7 +66,8 @@ class _Simplify(Mutator):
             self.analyzer.bind(loop.loop_var, Range(minimum, turns), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)
-            return body if self._goes(body, old) else self._before_loop(loop)
+            goes = self._goes(body, old) and not self.analyzer.acts(extent)
+            return body if goes else self._before_loop(loop)
 
     def _goes(self, new, old):
         """Whether a statement that has become another, of which this one may be, does nothing now."""
@@ -109,7 +110,7 @@ class _Simplify(Mutator):
             with self.analyzer.constraint_scope(Not(plain), Not(opened)):
                 else_case = self.visit(branch.else_case)
             else_case = None if self._goes(else_case, branch.else_case) else else_case
-        if not self._goes(then_case, branch.then_case):
+        if not self._goes(then_case, branch.then_case) or self.analyzer.acts(plain):
             return branch.replace(condition=condition, then_case=then_case, else_case=else_case)
         if else_case is None:
             return then_case

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from arith_brute import APPLY, evaluate
 
+from ingot.ir import tir
 from ingot.ir.arith import Analyzer, Extension
 from ingot.ir.arith.rewrite import choices, conditions, divisions, sums
 from ingot.ir.arith.rewrite.pattern import _both_divisions
 from ingot.ir.expr import (EQ, LE, LT, Add, And, Broadcast, Call, Cast, Div, FloorDiv, FloorMod, IntImm, Let, Max, Min,
-                           Mod, Mul, Ramp, Range, StringImm, Sub, Var, const)
+                           Mod, Mul, Ramp, Range, Select, StringImm, Sub, Var, const, is_const_int)
 
 TRIES, WANTED, MOST = 400, 12, 20000
 
@@ -140,3 +141,18 @@ def test_products_beside_sums_are_an_extension():
         an.enabled_extensions = Extension.ComparisonOfProductAndSum
         assert an.rewrite_simplify(claim).value == 1
         assert not isinstance(an.rewrite_simplify(X * Y < (X + Y) * 2047), IntImm)  # 2048 * y >= (2048 + y) * 2047
+
+
+def test_a_call_with_an_effect_is_made_as_often_as_it_is_written():
+    """The same object, too: it stands for a call at each place."""
+    call, x, on = tir.call_extern("int32", "next_number"), Var("x"), Var("on", "bool")
+    twice, an = call // 2, Analyzer()
+    for e in (call - call, call + call, twice - twice, call * 2 - call, call // call, tir.max(call, call) + x,
+              (call + 1) * (x + 1), call == call, tir.if_then_else(call > 0, x, x), Select(on, twice, twice)):
+        for simplify in (an.simplify, an.rewrite_simplify, an.canonical_simplify):
+            assert str(simplify(e)).count("next_number") == str(e).count("next_number"), (simplify, e)
+    assert not an.can_prove_equal(call, call) and not an.can_prove(call - call == 0)
+    with an.constraint_scope(call > 0):
+        assert not an.can_prove(call > 0)
+    pure = tir.call_pure_extern("int32", "square", x)
+    assert is_const_int(an.simplify(pure - pure), 0)

@@ -226,3 +226,11 @@ def test_programs_inspect_tensors():
     assert list(vm["main"](nd.empty((5,), "float8_e4m3fn"))) == [6, 8, 1, 1, 0, 0, 1]
     view = nd.empty((6,), "int64")._create_view((2, 2), relative_byte_offset=16)
     assert list(vm["main"](view)) == [0, 64, 1, 2, 16, 2, 2]
+
+
+def test_codes_and_views():
+    for dtype, code in (("int8", "INT"), ("bool", "UINT"), ("float16", "FLOAT"), ("handle", "HANDLE"),
+                        ("bfloat16", "BFLOAT"), ("float8_e5m2", "Float8E5M2")):
+        assert tvm.DataType(dtype).type_code == getattr(tvm.DataTypeCode, code)
+    array = nd.array(np.zeros(4, "float32"))
+    assert not array.is_view and not array._create_view((2, 2)).is_view

@@ -10,15 +10,6 @@ from ...ir.tir.size_var import SizeVar  # noqa: F401
 ExprOp = PrimExprWithOp = PrimExpr  # what Python's operators are for
 
 
-class EqualOp:
-    """What `a == b` is in TVM until it is used as an expression. Here it is an EQ at once,
-    so nothing is one of these."""
-
-
-class NotEqualOp:
-    """As EqualOp, of `a != b`."""
-
-
 class _Kind(type):
     """Classes of classes of expressions, for isinstance alone."""
 

@@ -137,7 +137,7 @@ class Rewriter(Mutator):
         if isinstance(condition, IntImm):
             return self.visit(e.args[1 if condition.value else 2])
         yes, no = self.under(condition, e.args[1]), self.under(Not(condition), e.args[2])
-        if same(yes, no):
+        if same(yes, no) and not acts(condition):
             return yes
         if type(yes) is Call and yes.op == e.op and same(yes.args[2], no):
             condition, yes = self.visit(And(condition, yes.args[0])), yes.args[1]
@@ -145,6 +145,8 @@ class Rewriter(Mutator):
 
     def select(self, e):
         """Both values are computed: one that may fail there is rewritten without the condition."""
+        if acts(e):
+            return self.generic_visit(e)
         condition = self.visit(e.condition)
         if isinstance(condition, IntImm):
             return self.visit(e.true_value if condition.value else e.false_value)

@@ -4,6 +4,8 @@ import pytest
 import ingot as tvm
 from ingot.ir.node import structural_equal
 from ingot.ir.script.functions import from_source
+from ingot.ir.transform.assumptions import remove_assume, remove_store_undef
+from ingot.ir.transform.simplify import simplify
 from ingot.tir.transform import RemoveNoOp
 
 HEAD = "@T.prim_func\ndef main(A: T.Buffer((16,), \"int32\"), n: T.int32):\n"
@@ -15,6 +17,9 @@ CASES = {
     "a variable that something uses": ("x: T.int32 = n + 1\nA[0] = x", "x: T.int32 = n + 1\nA[0] = x"),
     "what a value does stays": ('x: T.int32 = T.call_extern("int32", "f")\nA[0] = n',
                                 'T.evaluate(T.call_extern("int32", "f"))\nA[0] = n'),
+    "what the extent of a loop does stays": (
+        'for i in range(T.call_extern("int32", "f")):\n    A[0] = A[0]\nA[0] = n',
+        'for i in range(T.call_extern("int32", "f")):\n    T.evaluate(0)\nA[0] = n'),
     "a branch of which only the other case is left": (
         "if n < 8:\n    A[0] = A[0]\nelse:\n    A[1] = 2", "if not n < 8:\n    A[1] = 2"),
 }
@@ -34,3 +39,13 @@ def test_a_pointer_in_a_builder():
         p[i] = p[i] + 1.0
     text = str(ib.get())
     assert "p[i] = p[i] + T.float32(1.0)" in text
+
+
+def test_simplify_keeps_what_conditions_and_extents_do():
+    func = from_source(HEAD + '    if T.call_extern("int32", "f") > 0:\n        T.evaluate(0)\n'
+                              '    for i in range(T.call_extern("int32", "g")):\n        T.evaluate(0)\n    A[0] = 1')
+    for run in (simplify, remove_assume, remove_store_undef):
+        text = run(func).script()
+        assert '"f"' in text and '"g"' in text
+    source = tvm.build(func, target="c").get_source()
+    assert "f() > 0" in source and "g()" in source
