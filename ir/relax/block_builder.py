@@ -208,7 +208,8 @@ class BlockBuilder:
                                "emit_func_output()")
         self._output = self._leaf(output, "gv")
         self._close(BindingBlock)
-        func = self._known_outside(function_of_blocks(self._params, self._blocks, self._output, self._attrs, self._pure))
+        func = function_of_blocks(self._params, self._blocks, self._output, self._attrs, self._pure)
+        func = self._known_outside(func)
         self._mod = self._mod.with_function(self.current_func, func)
         return GlobalVar(self.current_func, func.struct_info)
 

@@ -10,7 +10,8 @@ class TensorCall:
     """func(*args, **kwargs) over te.Tensors: the PrimFunc, its `args` and `dims` as R.call_tir passes them, and `info`,
     the struct info of what it gives.
 
-    A tensor that stands twice among the arguments is two parameters. Symbolic dimensions are variables of the PrimFunc's own; only those that no tensor has as a dimension are passed.
+    A tensor that stands twice among the arguments is two parameters. Symbolic dimensions are variables of the PrimFunc's
+    own; only those that no tensor has as a dimension are passed.
     bound(value): a call as a variable.
     """
 

@@ -6,9 +6,9 @@ from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import collect
 from ..relax.control import call_if, fields_of
-from ..relax.expr import (EFFECTS, BindingBlock, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxTuple, RelaxVar,
-                          SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
-                          function_of_blocks)
+from ..relax.expr import (EFFECTS, BindingBlock, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxTuple,
+                          RelaxVar, SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
+                          VarBinding, function_of_blocks)
 from ..relax.infos import same_info
 from .dead_code import is_impure
 from .flat_tuples import Fields
