@@ -314,6 +314,19 @@ class Twice:
         return g
 
 
+def test_fuse_tir_reads_once_what_is_given_twice():
+    x, builder = relax.Var("x", R.Tensor((4,), "float32")), relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(relax.op.multiply(x, x)))
+        builder.emit_func_output(out)
+    mod = after_steps(builder.get(), *STEPS, "FuseTIR")
+    product, _ = mod["fused_multiply_tir_exp"].body.block.body.seq
+    assert len(product.body.block.reads) == 1
+    y = relax.VirtualMachine(relax.build(mod, "c"))["main"](np.arange(4, dtype="float32"))
+    np.testing.assert_allclose(y.numpy(), np.exp(np.arange(4.0) ** 2), rtol=1e-6)
+
+
 def test_fuse_tir_gives_each_result_once():
     """What is returned twice, or inside a tuple, is one result, which the caller arranges."""
     after = transform.FuseTIR()(Twice)
