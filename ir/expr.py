@@ -218,8 +218,7 @@ class Select(PrimExpr):
 
     def __post_init__(self):
         _meet(self, "true_value", "false_value")
-        if isinstance(self.condition, bool):
-            object.__setattr__(self, "condition", const(self.condition))
+        object.__setattr__(self, "condition", as_expr(self.condition))
 
     @property
     def dtype(self):

@@ -85,7 +85,8 @@ class BlockBuilder:
     bound to variables of their own first.
     """
 
-    _OF_FUNCTION = ("_params", "_output", "_names", "_blocks", "_bindings", "_in_dataflow", "placeholders", "current_func")
+    _OF_FUNCTION = ("_params", "_output", "_attrs", "_pure", "_names", "_blocks", "_bindings", "_bound", "_in_dataflow",
+                    "placeholders", "current_func")  # what is of the function being built
     _current = []  # builders inside `with bb.function(...)`, innermost last
 
     def __init__(self, mod=None, separator="_"):
@@ -94,6 +95,7 @@ class BlockBuilder:
         self._names, self._params, self._output, self.current_func = Names(), None, None, None
         self.placeholders = Names()  # of variables that modules of a script make in the function being built
         self._blocks, self._bindings, self._in_dataflow = [], [], False
+        self._attrs, self._pure = {}, True
         self._bound = {}  # variable -> its value
         self._outer = []  # blocks that are open around the current one: (bindings, whether a dataflow block)
 
@@ -110,6 +112,7 @@ class BlockBuilder:
         whether it says that it has no side effects."""
         outer = {field: getattr(self, field) for field in self._OF_FUNCTION}  # it goes on when this one has ended
         self._params, self._output, self._in_dataflow = None, None, False
+        self._attrs, self._pure = {**({} if private else {"global_symbol": name}), **(attrs or {})}, pure
         self._names, self._blocks, self._bindings, self.placeholders = Names(), [], [], Names()
         self._bound = {}
         if params is not None:
@@ -118,29 +121,12 @@ class BlockBuilder:
         BlockBuilder._current.append(self)
         try:
             yield self
-            func = self._function(name, attrs, private, pure)
+            if self._output is None:
+                raise BuilderError(f"function {name} ended without emit_func_output")
         finally:
             for field, value in outer.items():
                 setattr(self, field, value)
             BlockBuilder._current.pop()
-        self._mod = self._mod.with_function(name, func)
-
-    def _function(self, name, attrs, private, pure):
-        """The function of what was emitted."""
-        if self._output is None:
-            raise BuilderError(f"function {name} ended without emit_func_output")
-        if self._params is None:
-            raise BuilderError(f"function {name} has no params: give them to function() or emit_func_output()")
-        self._close(BindingBlock)
-        symbol = {} if private else {"global_symbol": name}
-        func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})}, pure)
-        infos = [p.struct_info for p in self._params]
-        dims = list(told_dims(infos, infos))
-        dims += free_vars([self._mod.attrs.get("dims", ()), func.attrs.get("dims", ())])
-        if any(not any(v is d for d in dims) for v in free_vars(func.ret_struct_info)):  # callers know no others
-            func = func.replace(ret_struct_info=erased(func.ret_struct_info, {v: v for v in dims},
-                                                       {p: p for p in self._params}))
-        return func
 
     def _set_params(self, params):
         params = [params] if isinstance(params, RelaxVar) else list(params)
@@ -243,7 +229,8 @@ class BlockBuilder:
         self._bindings = []
 
     def emit_func_output(self, output, params=None):
-        """Set the function's result: one value, or a list or tuple of them. The function's GlobalVar, which others call."""
+        """Set the function's result, one value, or a list or tuple of them, which is the last that it does. The
+        GlobalVar of the function, which others may call from here on."""
         if self._in_dataflow:
             raise BuilderError("emit_func_output inside a dataflow block: end the block first")
         if self._output is not None:
@@ -253,8 +240,25 @@ class BlockBuilder:
                 raise BuilderError("params are given twice: to function() and to emit_func_output()")
             self._set_params(params)
         output = RelaxTuple(tuple(output)) if isinstance(output, (list, tuple)) else output
+        if self._params is None:
+            raise BuilderError(f"function {self.current_func} has no params: give them to function() or "
+                               "emit_func_output()")
         self._output = self._leaf(output, "gv")
-        return GlobalVar(self.current_func)
+        self._close(BindingBlock)
+        func = function_of_blocks(self._params, self._blocks, self._output, self._attrs, self._pure)
+        func = self._known_outside(func)
+        self._mod = self._mod.with_function(self.current_func, func)
+        return GlobalVar(self.current_func, func.struct_info)
+
+    def _known_outside(self, func):
+        """The function, whose result has no dimensions that callers do not know."""
+        infos = [p.struct_info for p in func.params]
+        dims = list(told_dims(infos, infos))
+        dims += free_vars([self._mod.attrs.get("dims", ()), func.attrs.get("dims", ())])
+        if all(any(v is d for d in dims) for v in free_vars(func.ret_struct_info)):
+            return func
+        return func.replace(ret_struct_info=erased(func.ret_struct_info, {v: v for v in dims},
+                                                   {p: p for p in func.params}))
 
     # ------------------------------------------------------------ bindings
 
@@ -285,6 +289,8 @@ class BlockBuilder:
 
     def emit_normalized(self, binding):
         """Add a binding as it is; its variable."""
+        if self._output is not None:
+            raise BuilderError(f"{binding.var.name} is emitted after emit_func_output, which ends {self.current_func}")
         self._bindings.append(binding)
         self._bound[binding.var] = binding.value
         return binding.var
@@ -312,7 +318,7 @@ class BlockBuilder:
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
             value = value.replace(args=tuple(map(self._leaf, value.args)))
-            return value if value.struct_info is not None else value.replace(struct_info=self._result_info(value))
+            return value if value.struct_info is not None else self._inferred(value)
         if isinstance(value, RelaxTuple):
             return value.replace(fields=tuple(map(self._leaf, value.fields)))
         if isinstance(value, TupleGetItem):
@@ -327,13 +333,15 @@ class BlockBuilder:
         computed = isinstance(value, (RelaxCall, TupleGetItem, If))
         return self._bind(value, name_hint, None) if computed else value
 
-    def _result_info(self, call):
-        """Struct info of a call that has none: of an operator or of a function of the module."""
+    def _inferred(self, call):
+        """A call that has no struct info with that of its result: of an operator or of a function of the module."""
         if not isinstance(call.op, str):
-            return called_info(call, self)
+            return call.replace(struct_info=called_info(call, self))
         if call.op != "call":
-            return upper("classic_call")(call).struct_info
-        return call_info(self._mod[call.attrs["gv"]], call.args)
+            return call.replace(struct_info=upper("classic_call")(call).struct_info)
+        func = self._mod[call.attrs["gv"]]
+        known = GlobalVar(call.attrs["gv"].name, func.struct_info)
+        return call.replace(attrs={**call.attrs, "gv": known}, struct_info=call_info(func, call.args))
 
     # ------------------------------------------------------------ functions of the module
 
@@ -343,13 +351,13 @@ class BlockBuilder:
             raise TypeError(f"add_func takes a PrimFunc or graph function, not a {type(func).__name__}")
         for name, known in self._mod.functions.items():
             if known is func or type(known) is type(func) and structural_equal(known, func):
-                return GlobalVar(name)
+                return GlobalVar(name, known.struct_info)
         name, n = func_name, 0
         while name in self._mod or name == self.current_func:
             n += 1
             name = f"{func_name}{n}"
         self._mod = self._mod.with_function(name, func)
-        return GlobalVar(name)
+        return GlobalVar(name, func.struct_info)
 
     def update_func(self, gv, updated_func):
         """Put another function in the place of `gv`."""

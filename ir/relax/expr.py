@@ -282,6 +282,9 @@ IMPURE = frozenset({"call_packed", "print", "assert_op", "invoke_closure", "call
                     "call_builtin_with_ctx", "vm.call_tir_dyn", "memory.kill_storage", "memory.kill_tensor",
                     "vm.kill_object"})
 
+# The attribute of a call_tir or call_if that has side effects.
+EFFECTS = "effects"
+
 # Operators that give new memory, which a later call fills.
 ALLOCATORS = frozenset({"builtin.alloc_tensor", "memory.alloc_storage", "memory.alloc_tensor", "vm.alloc_storage",
                         "vm.alloc_tensor"})

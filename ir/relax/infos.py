@@ -98,5 +98,7 @@ def derived_info(params, ret, args):
 
 
 def call_info(func, args):
-    """The struct info of a call of a graph function: of its result, with the dimensions that the arguments tell."""
-    return derived_info([p.struct_info for p in func.params], func.ret_struct_info, args)
+    """The struct info of a call of a function of the module: of its result, with the dimensions that the arguments
+    tell. What a PrimFunc leaves in its arguments is no result."""
+    info = func.struct_info
+    return derived_info(info.params, info.ret, args)

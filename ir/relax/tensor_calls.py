@@ -10,19 +10,20 @@ class TensorCall:
     """func(*args, **kwargs) over te.Tensors: the PrimFunc, its `args` and `dims` as R.call_tir passes them, and `info`,
     the struct info of what it gives.
 
-    Symbolic dimensions are variables of the PrimFunc's own; only those that no tensor has as a dimension are passed.
+    A tensor that stands twice among the arguments is two parameters. Symbolic dimensions are variables of the PrimFunc's
+    own; only those that no tensor has as a dimension are passed.
     bound(value): a call as a variable.
     """
 
     def __init__(self, func, args, kwargs, bound, attrs):
-        self.bound, self.inputs, self.own, self.given = bound, {}, {}, []
+        self.bound, self.inputs, self.own, self.given = bound, [], {}, []
         args, kwargs = self._converted(args), self._converted(kwargs)
         made = func(*args, **kwargs)
         results = list(made) if isinstance(made, (list, tuple)) else [made]
         if not results or not all(isinstance(r, Tensor) for r in results):
             raise TypeError(f"{getattr(func, '__name__', 'the function')} must return a te.Tensor or several, not "
                             f"{made!r}")
-        params = [p for _, p in self.inputs.values()]
+        params = [p for _, p in self.inputs]
         tensors = [t for t in (*params, *results) if isinstance(t, Tensor)]
         told = {id(d) for t in tensors for d in t.shape if isinstance(d, PrimVar)} | {
             id(p) for p in params if isinstance(p, PrimVar)}
@@ -30,7 +31,7 @@ class TensorCall:
         passed = list({id(v): v for v in used if id(v) not in told}.values())
         self.func = create_prim_func([*params, *results, *passed], "int64", {"tir.noalias": True, **(attrs or {})})
         theirs = {mine: dim for dim, mine in self.own.items()}
-        self.args, self.dims = [a for a, _ in self.inputs.values()], [theirs.get(v, v) for v in passed]
+        self.args, self.dims = [a for a, _ in self.inputs], [theirs.get(v, v) for v in passed]
         device = next((i.vdevice for i in map(_info, self.args) if getattr(i, "vdevice", None)), None)
         infos = [TensorStructInfo(substitute(tuple(r.shape), theirs), r.dtype, vdevice=device) for r in results]
         self.info = infos if isinstance(made, (list, tuple)) else infos[0]
@@ -65,8 +66,6 @@ class TensorCall:
             return self._converted(info.value)
         if isinstance(info, ShapeStructInfo) and info.values is not None:
             return tuple(map(self._converted, info.values))
-        if id(a) in self.inputs:
-            return self.inputs[id(a)][1]
         name = getattr(a, "name", "") or (chr(ord("A") + len(self.inputs)) if len(self.inputs) < 26
                                           else f"tensor_input_{len(self.inputs)}")
         if isinstance(info, PrimStructInfo):
@@ -76,7 +75,7 @@ class TensorCall:
         else:
             raise TypeError(f"{getattr(a, 'name', 'an argument')} is {info}; a tensor expression takes tensors "
                             "of known shape")
-        self.inputs[id(a)] = a, found
+        self.inputs.append((a, found))
         return found
 
 

@@ -444,9 +444,7 @@ class RelaxParser(CallParser):
             return getattr(self, "call_" + function.name)(node, *args, **kwargs)
         if isinstance(function, GlobalVar):
             args, func = tuple(self.leaf(a, node) for a in args), self.function_of(function.name)
-            if isinstance(func, PrimFunc):  # in place, of arguments that are its outputs too
-                return X.RelaxCall("call", args, {"gv": function}, X.TupleStructInfo(()))
-            if getattr(func, "ret_struct_info", None) is not None:
+            if isinstance(func, PrimFunc) or getattr(func, "ret_struct_info", None) is not None:
                 known = GlobalVar(function.name, func.struct_info)
                 return X.RelaxCall("call", args, {"gv": known}, call_info(func, args))
             known = function.struct_info  # of another module's function

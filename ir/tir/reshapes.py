@@ -1,4 +1,4 @@
-"""Whether a PrimFunc hands its input on element by element in row-major order: a reshape."""
+"""Whether a PrimFunc hands an input on element by element in row-major order: a reshape."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -9,28 +9,31 @@ from .stmt import Block, BlockRealize, BufferLoad, BufferStore, For
 
 def is_reshape(func):
     """True when the function's only statement copies its one input to its one output, of another shape."""
-    buffers = list(func.buffers)
+    return len(func.buffers) == 2 and reshaped_input(func) == 0
+
+
+def reshaped_input(func):
+    """Which of the function's buffers its only statement copies to the last one, of another shape; None where that is
+    not what it does."""
+    *sources, target = func.buffers or [None]
     stores = collect(func.body, BufferStore)
-    if len(buffers) != 2 or len(stores) != 1:
-        return False
+    if len(stores) != 1 or stores[0].buffer is not target or not isinstance(stores[0].value, BufferLoad):
+        return None
     store, = stores
-    loads = collect(store.value, BufferLoad)
-    if len(loads) != 1 or store.value is not loads[0]:
-        return False
-    load, = loads
-    source, target = buffers
-    if load.buffer is not source or store.buffer is not target or source.dtype != target.dtype:
-        return False
+    load = store.value
+    at = next((n for n, source in enumerate(sources) if source is load.buffer), None)
+    if at is None or load.buffer.dtype != target.dtype:
+        return None
     analyzer, values = Analyzer(), {}
     for loop in collect(func.body, For):
         analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
     for realize in collect(func.body, BlockRealize):
         block = realize.block
         if not isinstance(block, Block) or block.init is not None:
-            return False
+            return None
         values.update({iv.var: v for iv, v in zip(block.iter_vars, realize.iter_values)})
     places = [substitute(_flat(a.indices, a.buffer.shape), values) for a in (load, store)]
-    return analyzer.can_prove_equal(*places)
+    return at if analyzer.can_prove_equal(*places) else None
 
 
 def _flat(indices, shape):
@@ -40,4 +43,4 @@ def _flat(indices, shape):
     return place
 
 
-__all__ = ["is_reshape"]
+__all__ = ["is_reshape", "reshaped_input"]

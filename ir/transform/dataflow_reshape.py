@@ -6,7 +6,7 @@ from ..relax.expr import RelaxCall, DataflowVar, Function, ShapeExpr, TensorStru
 from ..relax.op import reshape
 from ..relax.ops.common import product, same_dim
 from ..tir.function import PrimFunc
-from ..tir.reshapes import is_reshape
+from ..tir.reshapes import reshaped_input
 
 
 def rewrite_dataflow_reshape(mod):
@@ -28,18 +28,24 @@ class _Reshape(Mutator):
         call = b.value
         if not isinstance(b.var, DataflowVar) or not isinstance(call, RelaxCall) or call.op != "call_tir":
             return super().generic_visit(b)
-        info, args = call.struct_info, call.args
-        if len(args) != 1 or not isinstance(info, TensorStructInfo) or not self._copies(call, args[0].struct_info):
+        source, info = self._copied(call), call.struct_info
+        if source is None or not _as_many(source.struct_info, info):
             return b
-        return b.replace(value=reshape(args[0], ShapeExpr(info.shape)))
+        return b.replace(value=reshape(source, ShapeExpr(info.shape)))
 
-    def _copies(self, call, source):
-        """Whether a call's kernel copies, and what it takes has as many elements as what it makes: not less of it."""
-        name, target = call.attrs["gv"].name, call.struct_info
+    def _copied(self, call):
+        """The argument that a call's kernel copies, None where it does something else."""
+        name = call.attrs["gv"].name
         func = self.mod.functions.get(name)
-        if not isinstance(func, PrimFunc) or call.attrs.get("sym_args") or source.shape is None:
-            return False
+        if not isinstance(func, PrimFunc) or len(func.buffers) != len(call.args) + 1:
+            return None
         if name not in self.known:
-            self.known[name] = is_reshape(func)
-        return self.known[name] and source.dtype == target.dtype and same_dim(
-            product(source.shape), product(target.shape))
+            self.known[name] = reshaped_input(func)
+        at = self.known[name]
+        return None if at is None else call.args[at]
+
+
+def _as_many(source, target):
+    """Whether a tensor has as many elements as another, of its dtype: a kernel may copy less of it."""
+    return all(isinstance(i, TensorStructInfo) and isinstance(i.shape, tuple) for i in (source, target)) and (
+        source.dtype == target.dtype and same_dim(product(source.shape), product(target.shape)))

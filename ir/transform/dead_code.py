@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..module import GlobalVar, IRModule
 from ..node import Mutator, children, collect
-from ..relax.expr import IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar
+from ..relax.expr import EFFECTS, IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar
 
 _VARS = (RelaxVar, DataflowVar)
 
@@ -11,12 +11,14 @@ _VARS = (RelaxVar, DataflowVar)
 def is_impure(value):
     """Whether a value, or one inside it, is a call that may have side effects: of such an operator, or of a function that
     is declared so (pure=False)."""
-    return isinstance(value, RelaxCall) and _has_effects(value) or any(map(is_impure, children(value)))
+    return isinstance(value, RelaxCall) and has_effects(value) or any(map(is_impure, children(value)))
 
 
-def _has_effects(call):
+def has_effects(call):
+    """Whether a call may have side effects: of its operator, of the function that it names, or, once that is lowered,
+    by its attribute EFFECTS."""
     callee = call.attrs.get("gv") if call.op == "call" else call.op
-    return call.op in IMPURE or not getattr(getattr(callee, "struct_info", None), "purity", True)
+    return call.op in IMPURE or EFFECTS in call.attrs or not getattr(getattr(callee, "struct_info", None), "purity", True)
 
 
 def dead_code_elimination(mod, entry_functions=()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..expr import IterVar, Var, free_vars, substitute
 from ..module import GlobalVar
 from ..names import Names, unique_name
-from ..node import Mutator, collect
+from ..node import Mutator, collect, structure_key
 from ..relax.expr import (DataflowBlock, DataflowVar, Function, PrimStructInfo, RelaxCall, RelaxTuple, RelaxVar,
                           ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding, call_tir)
 from ..relax.infos import told_dims
@@ -258,7 +258,9 @@ class _Renewed(Mutator):
 
     def visit_Block(self, block):
         iters = tuple(IterVar(self.visit(iv.dom), self._new(iv.var), iv.iter_type) for iv in block.iter_vars)
-        return self.generic_visit(block.replace(iter_vars=iters, name_hint=unique_name(block.name_hint, self.blocks)))
+        new = self.generic_visit(block.replace(iter_vars=iters, name_hint=unique_name(block.name_hint, self.blocks)))
+        once = {structure_key(region): region for region in new.reads}  # parameters may have become one buffer
+        return new if len(once) == len(new.reads) else new.replace(reads=tuple(once.values()))
 
 
 __all__ = ["PRIMITIVE", "fuse_tir"]

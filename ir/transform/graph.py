@@ -11,6 +11,7 @@ from ..node import Mutator, children
 from ..relax.control import dims_set_by
 from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
                           dataflow_function)
+from .dead_code import has_effects
 
 COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
@@ -170,14 +171,14 @@ def variables(value):
 
 
 def remove_unused(func):
-    """Ensures every binding is used, directly or not, by the result; run-time checks (MatchCast, dimensions that must
-    be 0) stay."""
+    """Ensures every binding is used, directly or not, by the result; calls with side effects and run-time checks
+    (MatchCast, dimensions that must be 0) stay."""
     needed, kept = {id(v) for out in func.outputs for v in variables(out)}, []
     decided = any(dims_set_by(b.value) for b in func.bindings)  # dimensions by a run, which are uses of a kind
     if decided and any(getattr(b.value, "op", "") == "call" for b in func.bindings):  # groups use them unseen
         needed.update(id(d) for b in func.bindings for d in dims_set_by(b.value))
     for b in reversed(func.bindings):
-        if id(b.var) in needed or isinstance(b, MatchCast) or any(
+        if id(b.var) in needed or isinstance(b, MatchCast) or _has_effects(b.value) or any(
                 id(d) in needed or is_const_int(d.most, 0) for d in dims_set_by(b.value)):
             kept.append(b)
             needed.update(id(v) for v in variables(b.value))
@@ -185,6 +186,10 @@ def remove_unused(func):
     if len(kept) == len(func.bindings):
         return func
     return dataflow_function(func.params, reversed(kept), func.outputs, func.attrs)
+
+
+def _has_effects(value):
+    return isinstance(value, RelaxCall) and has_effects(value)
 
 
 def on_main(rewrite):

@@ -13,7 +13,8 @@ from .canonicalize_bindings import canonicalize_bindings, used_outside, with_dim
 from .dead_code import is_impure
 from .graph import ReplaceVars
 
-KEPT = ("primitive", "Primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own
+KERNELS = ("primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own in networks
+KEPT = (*KERNELS, "Primitive")  # the last: of groups of scripts, which FuseTIR makes kernels of
 
 
 def inline_private_functions(mod):
@@ -26,10 +27,11 @@ def inline_private_functions(mod):
     return mod.with_functions({n: f for n, f in mod.functions.items() if n not in private or n not in called})
 
 
-def inline_calls(mod, name, names=None):
-    """The function `name` of a module with calls of graph functions inlined: of all that may be, or of `names`."""
+def inline_calls(mod, name, names=None, kept=KEPT):
+    """The function `name` of a module with calls of graph functions inlined: of all that may be, or of `names`. Those
+    with an attribute of `kept` stay."""
     func = mod[name]
-    return _Inline(mod, names, func).visit(func) if isinstance(func, Function) else func
+    return _Inline(mod, names, func, kept).visit(func) if isinstance(func, Function) else func
 
 
 @provides("inline_functions")
@@ -44,9 +46,9 @@ def inline_given(func, function_map):
     return canonicalize_bindings(_Inline(mod, set(functions), func).visit(func))
 
 
-def _may_be_inlined(mod, name):
+def _may_be_inlined(mod, name, kept=KEPT):
     func = mod.functions.get(name)
-    return isinstance(func, Function) and not any(func.attrs.get(k) for k in KEPT) and not calls_itself(mod, name)
+    return isinstance(func, Function) and not any(func.attrs.get(k) for k in kept) and not calls_itself(mod, name)
 
 
 def calls_itself(mod, name):
@@ -63,8 +65,8 @@ def calls_itself(mod, name):
 
 
 class _Inline(Mutator):
-    def __init__(self, mod, names, func):
-        self.mod, self.allowed = mod, names
+    def __init__(self, mod, names, func, kept=KEPT):
+        self.mod, self.allowed, self.kept = mod, names, kept
         self.names = Names(v.name for v in collect(func, (RelaxVar, DataflowVar)))
 
     def visit_Constant(self, constant):
@@ -99,7 +101,7 @@ class _Inline(Mutator):
     def _callee(self, value):
         name = value.attrs["gv"].name if isinstance(value, RelaxCall) and value.op == "call" else None
         allowed = name is not None and (self.allowed is None or name in self.allowed)
-        return self.mod[name] if allowed and _may_be_inlined(self.mod, name) else None
+        return self.mod[name] if allowed and _may_be_inlined(self.mod, name, self.kept) else None
 
 
 def _opened(seq):
@@ -154,4 +156,4 @@ class _Instance(ReplaceVars):
         return inferred(call.replace(args=args)) if isinstance(call.op, str) else call.replace(args=args)
 
 
-__all__ = ["flattened", "inline_calls", "inline_private_functions", "instance"]
+__all__ = ["KERNELS", "flattened", "inline_calls", "inline_private_functions", "instance"]

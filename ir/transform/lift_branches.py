@@ -6,10 +6,11 @@ from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import collect
 from ..relax.control import call_if, fields_of
-from ..relax.expr import (BindingBlock, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxTuple, RelaxVar,
-                          SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
-                          function_of_blocks)
+from ..relax.expr import (EFFECTS, BindingBlock, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxTuple,
+                          RelaxVar, SeqExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo,
+                          VarBinding, function_of_blocks)
 from ..relax.infos import same_info
+from .dead_code import is_impure
 from .flat_tuples import Fields
 
 _VARS = (RelaxVar, DataflowVar)
@@ -91,6 +92,8 @@ def _call(binding, kind, names, made, taken):
         made[name] = _lifted(function_of_blocks(params, body.blocks, body.body), made, taken)
         functions.append(GlobalVar(name))
     call = call_if(binding.value.cond, *functions, args, branches[0].struct_info)
+    if is_impure(binding.value):
+        call = call.replace(attrs={**call.attrs, EFFECTS: True})
     return [*bindings, binding.replace(value=call)]
 
 

@@ -8,6 +8,7 @@ from ..relax.expr import (PACKED, DataflowVar, DataTypeImm, Function, PrimStruct
                           TensorStructInfo, TupleStructInfo)
 from ..relax.runtime_calls import RUNTIME
 from ..tir.function import PrimFunc
+from .inline_functions import KERNELS
 from .lift_branches import may_lift_branches
 
 # of RUNTIME, that networks may have
@@ -53,7 +54,7 @@ def is_alone(mod, call, around=()):
     if call.op == "call":
         func = mod.functions.get(call.attrs["gv"].name)
         return isinstance(func, PrimFunc) or isinstance(func, Function) and not any(
-            func.attrs.get(k) for k in ("primitive", "Primitive", "Codegen", "Composite")) and _needs(
+            func.attrs.get(k) for k in KERNELS) and _needs(
                 mod, call.attrs["gv"].name, around)
     return False
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..relax.control import graph_functions
-from ..relax.expr import (PrimValue, RelaxCall, TensorStructInfo, TupleStructInfo, call_tir,
+from ..relax.expr import (EFFECTS, PrimValue, RelaxCall, TensorStructInfo, TupleStructInfo, call_tir,
                           dataflow_function)
 from ..te.create import create_prim_func
 from ..te.operation import extern, placeholder
 from ..tir.intrin import call_packed
+from .dead_code import has_effects
 
 PACKED = ("call_packed", "call_pure_packed", "call_dps_packed")
 RETURNED = "packed_results"  # attribute of a PrimFunc: how many of its last tensors what it calls returns, else 0
@@ -34,7 +35,8 @@ def lower_packed_calls(mod):
                 gv = GlobalVar(unique_name(value.attrs["func"].rpartition(".")[2], taken))
                 functions[gv.name] = prim
                 info = value.struct_info
-                value = call_tir(gv, tensors, list(info.fields) if isinstance(info, TupleStructInfo) else info)
+                lowered = call_tir(gv, tensors, list(info.fields) if isinstance(info, TupleStructInfo) else info)
+                value = lowered.replace(attrs={**lowered.attrs, EFFECTS: True}) if has_effects(value) else lowered
             bindings.append(b.replace(value=value))
         functions[name] = dataflow_function(func.params, bindings, func.outputs, func.attrs)
     return mod.with_functions(functions)

@@ -208,3 +208,39 @@ class M:
         lower_packed_calls(mod)
     with pytest.raises(ValueError, match="main is no network of C"):
         ingot.compile(mod).export("nowhere")
+
+
+@I.ir_module
+class Logged:
+    """Calls whose results nobody uses, on their own, in another function and in branches."""
+
+    @R.function(pure=False)
+    def twice(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        y = R.call_packed("env.log", x, R.prim_value(1), sinfo_args=R.Tensor((2,), "float32"))
+        z = R.call_packed("env.log", x, R.prim_value(1), sinfo_args=R.Tensor((2,), "float32"))
+        return x
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((2,), "float32"):
+        cls = Logged
+        a = cls.twice(x)
+        b = R.add(x, x)
+        if c:
+            t = R.call_packed("env.log", b, R.prim_value(2), sinfo_args=R.Tensor((2,), "float32"))
+            y = R.add(x, x)
+        else:
+            t = cls.twice(b)
+            y = R.add(x, x)
+        d = R.call_packed("env.log", a, R.prim_value(3), sinfo_args=R.Tensor((2,), "float32"))
+        e = R.call_pure_packed("env.log", a, R.prim_value(4), sinfo_args=R.Tensor((2,), "float32"))
+        return R.multiply(b, b)
+
+
+def test_networks_make_all_impure_calls_in_order():
+    log = []
+    ingot.register_func("env.log", lambda x, n: log.append((n, float(np.asarray(x)[0]))) or x)
+    network = ingot.compile(Logged, "c")
+    for c, inside in ((True, [(2, 2.0)]), (False, [(1, 2.0), (1, 2.0)])):
+        log.clear()
+        np.testing.assert_array_equal(network(np.ones(2, np.float32), np.array(c)), [4, 4])
+        assert log == [(1, 1.0), (1, 1.0), *inside, (3, 1.0)]

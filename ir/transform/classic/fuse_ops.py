@@ -6,6 +6,7 @@ from ...tir.function import PrimFunc
 from ..annotate_op_pattern import OpPatternKind as Kind
 from ..graph import leaves
 from ..outline_groups import Group, may_be_partitioned, outline_groups
+from ..segments import with_own_dims
 from .partition import GraphNode, partition
 
 _CALLS = ("call_tir", "call_tir_inplace")
@@ -17,7 +18,8 @@ def fuse_ops(mod, fuse_opt_level=-1):
     FuseTIR. Other calls stay between groups. fuse_opt_level: 0 groups nothing."""
     if fuse_opt_level == 0:
         return mod
-    return outline_groups(mod, lambda bindings: _groups(mod, bindings), False, may_be_partitioned(mod))
+    return outline_groups(mod, lambda bindings: _groups(mod, bindings), False, may_be_partitioned(mod),
+                          with_own_dims)
 
 
 def _groups(mod, bindings):

@@ -216,3 +216,19 @@ def test_a_built_network_compiles():
     with ingot.compile(mod) as library:
         np.testing.assert_allclose(library(a, b), hidden / (hidden.sum(1, keepdims=True) + 1), rtol=1e-5)
     assert not collect(mod["main"], relax.If)
+
+
+def test_emit_func_output_gives_the_function():
+    bb = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorStructInfo((2,), "float32")) for name in "xy")
+    with bb.function("double", [x], private=True):
+        double = bb.emit_func_output(bb.emit(relax.op.add(x, x)))
+    with bb.function("main", [y]):
+        call = bb.emit(relax.Call(double, [y]))
+        assert double.struct_info.ret.shape == call.struct_info.shape
+        main = bb.emit_func_output(call)
+        with pytest.raises(ValueError, match="late is emitted after emit_func_output, which ends main"):
+            bb.emit(relax.op.add(y, y), "late")
+    assert (double.name_hint, main.name_hint) == ("double", "main")
+    vm = relax.VirtualMachine(relax.build(bb.get(), "c"))
+    assert vm["main"](np.ones(2, np.float32)).numpy().tolist() == [2, 2]

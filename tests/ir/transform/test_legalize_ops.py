@@ -215,6 +215,28 @@ def test_runs():
                                rtol=1e-5)
 
 
+def test_groups_have_dimensions_of_their_own_and_become_networks():
+    """What no axis tells comes as a shape. A module is built alike before FuseTIR and after it."""
+    n, k = tvm.tir.Var("n", "int64"), tvm.tir.Var("k", "int64")
+    x, s = relax.Var("x", R.Tensor((n, 4), "float32")), relax.Var("s", R.Shape([k]))
+    a = np.ones((2, 4), np.float32)
+    for params in ([x], [x, s]):
+        builder = relax.BlockBuilder()
+        with builder.function("main", params):
+            with builder.dataflow():
+                results = [builder.emit_output(relax.op.nn.relu(relax.op.add(relax.op.exp(x), x)))]
+                if s in params:
+                    results.append(builder.emit_output(relax.op.exp(relax.op.full((k, 2), relax.const(1.0), "float32"))))
+            builder.emit_func_output(results)
+        groups = after_steps(builder.get(), *STEPS)
+        made = [f for f in groups.functions.values() if f.attrs.get("Primitive")]
+        assert [len(f.params) for f in made] == [1] * len(params) and relax.analysis.well_formed(groups)
+        for mod in (groups, transform.FuseTIR()(groups)):
+            got = relax.VirtualMachine(relax.build(mod, "c"))["main"](a, *[(3,)] * (s in params))
+            for y, want in zip(got, (np.exp(a) + a, np.full((3, 2), np.e))):
+                np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+
+
 @I.ir_module
 class Pairs:
     @R.function(private=True)
@@ -242,8 +264,16 @@ class Pairs:
 
 
 def test_emit_te():
-    """Functions that expressions describe join the module, equal ones once."""
+    """Functions that expressions describe join the module, equal ones once. A tensor that is given twice is two
+    parameters."""
     assert [n for n, f in Pairs.functions.items() if isinstance(f, tvm.tir.PrimFunc)] == ["add", "times"]
+    x, builder = relax.Var("x", R.Tensor((4,), "float32")), relax.BlockBuilder()
+    with builder.function("main", [x]):
+        call = builder.call_te(topi.multiply, x, x)
+        builder.emit_func_output(builder.emit(call))
+    assert list(call.args) == [x, x] and len(builder.get()["multiply"].params) == 3
+    y = relax.VirtualMachine(relax.build(builder.get(), "c"))["main"](np.arange(4, dtype="float32"))
+    assert y.numpy().tolist() == [0, 1, 4, 9]
 
 
 def test_fuse_tir_takes_items_and_dimensions():
@@ -282,6 +312,19 @@ class Twice:
             g = cls.fused(x)
             R.output(g)
         return g
+
+
+def test_fuse_tir_reads_once_what_is_given_twice():
+    x, builder = relax.Var("x", R.Tensor((4,), "float32")), relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(relax.op.multiply(x, x)))
+        builder.emit_func_output(out)
+    mod = after_steps(builder.get(), *STEPS, "FuseTIR")
+    product, _ = mod["fused_multiply_tir_exp"].body.block.body.seq
+    assert len(product.body.block.reads) == 1
+    y = relax.VirtualMachine(relax.build(mod, "c"))["main"](np.arange(4, dtype="float32"))
+    np.testing.assert_allclose(y.numpy(), np.exp(np.arange(4.0) ** 2), rtol=1e-6)
 
 
 def test_fuse_tir_gives_each_result_once():

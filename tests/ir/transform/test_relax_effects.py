@@ -6,6 +6,7 @@ from ingot import relax
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax.expr import RelaxCall
 from ingot.ir.script.functions import from_source
+from ingot.script import relax as R
 
 T = relax.transform
 
@@ -49,9 +50,45 @@ def test_calls_of_functions_with_side_effects_stay():
         seen.clear()
         vm = relax.VirtualMachine(tvm.compile(m, "c"), tvm.cpu())
         results.append([r.numpy() for r in vm["main"](tvm.nd.array(np.array([1, 2], np.float32)))])
-        assert len(seen) >= 2
+        assert len(seen) == 3
     np.testing.assert_array_equal(*results)
     assert results[0][1].tolist() == [3, 4]
+
+
+IN_PLACE = '''
+@T.prim_func
+def increment(x: T.Buffer((2,), "float32")):
+    for i in range(2):
+        with T.block("increment"):
+            vi = T.axis.spatial(2, i)
+            x[vi] = x[vi] + T.float32(1)
+
+@R.function(pure=False)
+def main(x: R.Tensor((2,), "float32")):
+    cls.increment(x)
+    cls.increment(x)
+    y = R.add(x, x)
+    return y
+'''
+
+
+def test_calls_of_prim_funcs_in_place_stay():
+    mod = module(IN_PLACE)
+    after = T.DeadCodeElimination()(T.EliminateCommonSubexpr()(mod))
+    assert structural_equal(after, mod)
+    vm = relax.VirtualMachine(relax.build(after, "c"), tvm.cpu())
+    np.testing.assert_array_equal(vm["main"](tvm.nd.array(np.ones(2, np.float32))).numpy(), [6, 6])
+
+    bb = relax.BlockBuilder()
+    increment, x = bb.add_func(mod["increment"], "increment"), relax.Var("x", R.Tensor((2,), "float32"))
+    assert not increment.struct_info.purity
+    with bb.function("main", [x], pure=False):
+        for _ in range(2):
+            bb.emit(relax.Call(increment, [x]))
+        bb.emit_func_output(bb.emit(relax.op.add(x, x)))
+    built = bb.get()
+    assert structural_equal(built["main"].body, mod["main"].body, True)
+    assert structural_equal(T.DeadCodeElimination()(built), built)
 
 
 def test_memory_that_is_allocated_twice_is_two_memories():

@@ -174,6 +174,35 @@ def main(x: R.Tensor((4, "m"), "float32")):
 def other(x: R.Tensor((4,), "float32")):
     return x
 '''),
+    "RewriteDataflowReshape of kernels that have more inputs than they read": (T.RewriteDataflowReshape, '''
+@T.prim_func(private=True)
+def second(a: T.Buffer((4,), "float32"), b: T.Buffer((6,), "float32"), c: T.Buffer((2, 3), "float32")):
+    for i, j in T.grid(2, 3):
+        with T.block("c"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            c[vi, vj] = b[vi * 3 + vj]
+@R.function
+def main(x: R.Tensor((4,), "float32"), y: R.Tensor((6,), "float32")):
+    with R.dataflow():
+        a = R.call_tir(M.second, (x, y), R.Tensor((2, 3), "float32"))
+        b = R.add(a, a)
+        R.output(b)
+    return b
+''', '''
+@T.prim_func(private=True)
+def second(a: T.Buffer((4,), "float32"), b: T.Buffer((6,), "float32"), c: T.Buffer((2, 3), "float32")):
+    for i, j in T.grid(2, 3):
+        with T.block("c"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            c[vi, vj] = b[vi * 3 + vj]
+@R.function
+def main(x: R.Tensor((4,), "float32"), y: R.Tensor((6,), "float32")):
+    with R.dataflow():
+        a = R.reshape(y, (2, 3))
+        b = R.add(a, a)
+        R.output(b)
+    return b
+'''),
     "RewriteDataflowReshape keeps outputs, copies of a part and other kernels": (T.RewriteDataflowReshape, '''
 @T.prim_func(private=True)
 def split(a: T.Buffer((6,), "float32"), b: T.Buffer((2, 3), "float32")):
