@@ -6,7 +6,10 @@ import inspect
 import typing
 
 from ...ir.relax.expr import RelaxExpr
+from .expr import Expr
 from .utils import convert_to_expr
+
+EXPRESSIONS = (Expr, RelaxExpr)  # as parameters are annotated that take graph expressions
 
 
 def _list(value):
@@ -62,9 +65,9 @@ def _way(annotation):
     if typing.get_origin(annotation) is typing.Union:
         rest = [a for a in typing.get_args(annotation) if a is not type(None)]
         annotation = rest[0] if len(rest) == 1 else None
-    if annotation is RelaxExpr:
+    if annotation in EXPRESSIONS:
         return convert_to_expr
-    if typing.get_origin(annotation) is list and typing.get_args(annotation) == (RelaxExpr,):
+    if typing.get_origin(annotation) is list and typing.get_args(annotation)[0] in EXPRESSIONS:
         return _list
     return None
 

@@ -149,7 +149,7 @@ def test_plans_replay(name):
 FEW = machine(16, 32, costs={"threads.least_work": 3000})
 # A single tile, or head, is nothing to share; the rule of the last one refuses, and another schedules it.
 ROUGH = ("conv_3x3_dilated", "conv_transpose", "conv_transpose_uneven", "conv_transpose_few", "attention_odd",
-         "attention_any_length", "attention_any_keys")
+         "attention_rows", "attention_any_length", "attention_any_keys")
 
 
 @pytest.mark.parametrize("name", CASES)
