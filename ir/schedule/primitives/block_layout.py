@@ -1,16 +1,15 @@
 """transform_block_layout: other iterators for the same computation."""
 from __future__ import annotations
 
-from ...expr import FloorDiv, FloorMod, IntImm, IterVar, Range, Var, const, free_vars, is_const_int, substitute
-from ...node import Mutator, collect
-from ...tir.stmt import BlockRealize, BufferLoad, For
+from ...expr import IterVar, Range, Var, const, free_vars, is_const_int
+from ...node import Mutator
+from ...tir.stmt import BlockRealize, For
 from ..blocks import name_of, require_pure, uses
 from ..legality import require_still_legal
 from ..registry import BLOCK, INDEX_MAP, Result, primitive
 from ..signature import by_name
 from ..trivial import require_trivial
 from .layout import index_map_of
-from .loops import reduced
 
 
 @primitive(None, block=BLOCK, index_map=INDEX_MAP)
@@ -49,9 +48,9 @@ def transform_block_layout(ctx, block, index_map):
     final = index_map.map_indices([iv.var for iv in old])
     iters = tuple(IterVar(r, Var(_name_of(e, n), e.dtype), _type_of(ctx, block, e))
                   for n, (r, e) in enumerate(zip(ranges, final)))
-    values = dict(zip((iv.var for iv in old), map(_digit, back.map_indices([iv.var for iv in iters]))))
+    values = dict(zip((iv.var for iv in old), back.map_indices([iv.var for iv in iters])))
     values.update((e, iv.var) for iv, e in zip(iters, final) if isinstance(e, Var))  # of one value, too
-    inside = _Renamed(values, by_name(block.block), by_name(block.block.replace(iter_vars=iters)))
+    inside = _Renamed(values, by_name(block.block.replace(iter_vars=iters)))
     realize = BlockRealize(tuple(Var(f"ax{n}", iv.var.dtype) for n, iv in enumerate(iters)), const(True),
                            inside.visit(block.block.replace(iter_vars=())).replace(iter_vars=iters))
     nest = realize
@@ -61,14 +60,6 @@ def transform_block_layout(ctx, block, index_map):
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[name_of(block)], "'index_map'")
     return Result(func, recorded={"index_map": index_map})
-
-
-def _digit(value):
-    """x // 3 % 7 as x % 21 // 3, which is how fuse writes it."""
-    if type(value) is FloorMod and type(value.a) is FloorDiv and isinstance(value.b, IntImm) and isinstance(
-            value.a.b, IntImm):
-        return value.a.a % (value.a.b * value.b) // value.a.b
-    return value
 
 
 def _name_of(index, n):
@@ -86,26 +77,19 @@ def _type_of(ctx, block, index):
 
 
 class _Renamed(Mutator):
-    """Puts expressions for iterators, simplified where these made up an index or a bound. before, after: Analyzers that
-    know the old iterators, and the new ones."""
+    """Puts expressions for iterators, simplified where these made up an index or a bound."""
 
-    def __init__(self, values, before, after):
-        self.values, self.before, self.analyzer = values, before, after
-        self.fixed = {v: e for v, e in values.items() if isinstance(e, IntImm)}
+    def __init__(self, values, analyzer):
+        self.values, self.analyzer = values, analyzer
 
     def visit_Var(self, v):
         return self.values.get(v, v)
 
-    def visit_BufferLoad(self, access):
-        new = self.generic_visit(access)
-        return new.replace(indices=tuple(map(self._index, access.indices, new.indices)))
+    def _indices(self, access):
+        access = self.generic_visit(access)
+        return access.replace(indices=tuple(map(self.analyzer.simplify, access.indices)))
 
-    visit_BufferStore = visit_BufferLoad
-
-    def _index(self, old, new):
-        """The new index as it is written, an iterator for an expression, where simplifying saves no division."""
-        written = substitute(self.before.simplify(substitute(old, self.fixed)), self.values)
-        return reduced(self.analyzer, new if collect(old, BufferLoad) else written)
+    visit_BufferLoad = visit_BufferStore = _indices
 
     def visit_Range(self, r):
         r = self.generic_visit(r)

@@ -77,7 +77,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
         extent = const(1, dtype) if is_const_int(loop.extent, 0) else cast(loop.extent, dtype)  # 0: never runs
         turns = analyzer.simplify(below * extent)
         counted = (const(0, dtype) if is_const_int(total, 1) else fused if loop is loops[0] else fused % turns)
-        mapping[loop.loop_var] = _shifted(loop, cast(reduced(analyzer, counted // below), loop.loop_var.dtype))
+        mapping[loop.loop_var] = _shifted(loop, cast(_reduced(analyzer, counted // below), loop.loop_var.dtype))
         below = turns
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
     new = For(fused, const(0, dtype), total, "serial", body)
@@ -96,7 +96,7 @@ def add_unit_loop(ctx, block_or_loop):
     return Result(ctx.index.rewrite({block_or_loop: unit}), (unit.loop_var,))
 
 
-def reduced(analyzer, index):
+def _reduced(analyzer, index):
     """An index simplified, such as a quotient of a remainder without the steps that do nothing; as it is written where
     that saves no division."""
     simple = analyzer.simplify(index)
