@@ -497,6 +497,6 @@ def test_compile_time_of_made_up_networks(capsys):
 
 
 def test_steps_of_a_decoder(capsys):
-    script("decoder").main(["--layers", "1", "--width", "64", "--rounds", "1"])
+    script("kv_cache").main(["--layers", "1", "--width", "64", "--rounds", "1"])
     rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith(("| decode", "| prefill"))]
     assert len(rows) == 4 and all(float(row[6]) < 1e-5 for row in rows)
