@@ -11,6 +11,7 @@ from ..ir.relax.partial import is_partial
 from ..ir.upper import upper
 from .ndarray import dtype_of
 
+
 def known_call(call, arrays):
     """(call, arrays) with variables of the values' own shapes and dtypes, where struct info leaves some open; else the
     same. arrays: {variable: array, tuple of such, shape or number}. Raises the operator's InferError where it does not take

@@ -28,8 +28,7 @@ _MARKS = ("syntax_sugar", "obj_to_underline", "path_to_underline", "obj_to_annot
 
 
 @provides("script")
-def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None,
-           ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
+def script(node, show_meta=False, **options):
     """The text of a module, function, statement or expression of either IR. Never fails on a partial tree.
 
     show_meta: of a module or graph function, write the constants too, so that the text alone can be read back. name:
@@ -39,20 +38,21 @@ def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numb
     many lines around these. obj_to_annotate and path_to_annotate, {node or path: text}: comments. TVM's other options
     are taken and have no effect.
     """
+    return _styled(lambda style: _full_script(node, show_meta, style), node, **options)
+
+
+def _styled(text_of, node, *, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None,
+            ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
+    """text_of(style), as options of `script` ask for it."""
     style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options})
     if set(options) - _WITHOUT_EFFECT:
         raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
-    text = _full_script(node, show_meta, style)
-    return _formatted(text, style, name, indent_spaces, print_line_numbers, num_context_lines,
-                      {"I": ir_prefix, "T": tir_prefix, "R": relax_prefix, "cls": module_alias})
-
-
-def _formatted(text, style, name, indent_spaces, print_line_numbers, num_context_lines, prefixes):
+    text = text_of(style)
     if name is not None:
         text = re.sub(r"^(\W?)(class|def) \w+", rf"\1\2 {identifier(name)}", text, count=1, flags=re.MULTILINE)
     if indent_spaces != 4:
         text = re.sub(r"^(    )+", lambda m: " " * (len(m[0]) // 4 * indent_spaces), text, flags=re.MULTILINE)
-    text = renamed(text, **prefixes)
+    text = renamed(text, I=ir_prefix, T=tir_prefix, R=relax_prefix, cls=module_alias)
     return settle(text, num_context_lines, print_line_numbers) if style.marks or print_line_numbers else text
 
 
@@ -87,7 +87,7 @@ def _is_of_graph(node):
 def script_alone(node, **options):
     """The text of a piece of a graph, or of TensorIR, below the declarations of what it uses and does not define."""
     if not _is_of_graph(node):
-        return _piece(node, **options)
+        return _piece(node, **{key: value for key, value in options.items() if key not in ("name", "show_meta")})
     defined = {id(b.var) for b in collect(node, (relax.VarBinding, relax.MatchCast))}
     defined |= {id(p) for f in collect(node, relax.Function) for p in f.params}
     free = [v for v in collect(node, (relax.RelaxVar, relax.DataflowVar)) if id(v) not in defined]
@@ -108,12 +108,12 @@ def script_alone(node, **options):
     return "\n".join([*lines, script(node, **options)])
 
 
-def _piece(node, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None, show_meta=False,
-           ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
-    printer = TIRPrinter()
-    printer.style = style_of(node, **{key: options[key] for key in _MARKS if key in options})
-    return _formatted(printer.piece(node), printer.style, None, indent_spaces, print_line_numbers, num_context_lines,
-                      {"I": ir_prefix, "T": tir_prefix, "R": relax_prefix, "cls": module_alias})
+def _piece(node, **options):
+    def text_of(style):
+        printer = TIRPrinter()
+        printer.style = style
+        return printer.piece(node)
+    return _styled(text_of, node, **options)
 
 
 @provides("show_alone")

@@ -60,8 +60,7 @@ def style_of(root, syntax_sugar=True, obj_to_underline=None, path_to_underline=N
 
 
 def _at(root, path):
-    way = path.nodes(root)
-    return way[-1]
+    return path.nodes(root)[-1]
 
 
 def renamed(text, **prefixes):

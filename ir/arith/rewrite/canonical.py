@@ -9,7 +9,6 @@ from ...upper import provides
 from ..canonical import INDEX_TYPES
 from ..linear import DoesNotFit, immediate
 from ..simplify import same
-from .effects import acts
 from .reductions import simplified_reduction
 from .rewriter import Rewriter, refuse_zero_divisors
 from .splits import INF, Split, Sum, merged, pushed
@@ -26,7 +25,7 @@ class Canonicalizer(Rewriter):
 
     def _rewritten(self, e):
         try:
-            if type(e) is LT and e.a.dtype in INDEX_TYPES and not acts(e):
+            if type(e) is LT and e.a.dtype in INDEX_TYPES and not self.an.acts(e):
                 found = self._less(e)
                 return super()._rewritten(e) if found is None else found
             if self._opens(e):
@@ -37,9 +36,8 @@ class Canonicalizer(Rewriter):
         out = super()._rewritten(e)
         return simplified_reduction(self, out) if type(out).__name__ == "Reduce" else out
 
-    @staticmethod
-    def _opens(e):
-        return type(e) in OPENED and e.dtype in INDEX_TYPES and not acts(e)
+    def _opens(self, e):
+        return type(e) in OPENED and e.dtype in INDEX_TYPES and not self.an.acts(e)
 
     def under(self, condition, e):
         saved, self.forms = self.forms, {}

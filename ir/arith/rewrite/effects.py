@@ -1,17 +1,11 @@
-"""What rewriting has to leave in its place: expressions that act on the world, and those that may fail."""
+"""What rewriting has to leave in its place: expressions that may fail."""
 from __future__ import annotations
 
 from ...expr import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
 from ...node import collect
-from ...upper import upper
 
 DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 HARMLESS_CALLS = ("tir.if_then_else", "tir.likely", "tir.vscale")
-
-
-def acts(e):
-    """Whether an operand of `e` acts on the world: then each is computed as often as it is written."""
-    return any(map(upper("acts"), collect(e, Call)))
 
 
 def may_fail(e):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...expr import (Add, And, BinaryExpr, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, IntImm, Mul, Not, Or, Sub,
                      binary, const, logical_and, logical_or)
-from ...folding import folded as numbers_folded
+from ...folding import folded as numbers_folded, folded_call
 
 JOINED = {And: logical_and, Or: logical_or}
 
@@ -79,8 +79,9 @@ def _cast(e):
 
 
 def _call(e):
-    if e.op == "tir.ceil" and isinstance(e.args[0], FloatImm) and math.isfinite(e.args[0].value):
-        return FloatImm(e.dtype, float(math.ceil(e.args[0].value)))
+    if e.op == "tir.ceil" and isinstance(e.args[0], FloatImm):
+        value = folded_call("ceil", e.dtype, e.args[0].value)
+        return None if value is None else FloatImm(e.dtype, value)
     if not all(isinstance(a, IntImm) for a in e.args) or not e.dtype.is_int:
         return None
     numbers = [a.value for a in e.args]

@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 from ...expr import Select, free_vars, substitute
-from .effects import acts
 
 
 def simplified_reduction(simplifier, e):
     """A Reduce whose parts are simplified, as a simpler expression that is equal to it."""
     if not e.axis:
         return simplifier.visit(_of_one(e))
-    return _without_unused(e)
+    return _without_unused(simplifier.an, e)
 
 
 def _of_one(e):
@@ -22,10 +21,10 @@ def _of_one(e):
     return value if e.condition is None else Select(e.condition, value, otherwise)
 
 
-def _without_unused(e):
+def _without_unused(an, e):
     """`e` without the values that its result does not depend on; what acts on the world stays."""
     combiner, count = e.combiner, len(e.source)
-    used, stack = set(), [e.value_index, *(i for i in range(count) if _component_acts(e, i))]
+    used, stack = set(), [e.value_index, *(i for i in range(count) if _component_acts(an, e, i))]
     while stack:
         i = stack.pop()
         if i not in used:
@@ -44,6 +43,6 @@ def _without_unused(e):
                      value_index=sum(i < e.value_index for i in used))
 
 
-def _component_acts(e, i):
+def _component_acts(an, e, i):
     parts = (e.source[i], e.combiner.identity[i], e.combiner.result[i], *e.init[i:i + 1])
-    return any(acts(part) for part in parts)
+    return any(map(an.acts, parts))

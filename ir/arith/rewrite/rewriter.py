@@ -15,7 +15,7 @@ from ..canonical import INDEX_TYPES
 from ..linear import render
 from ..simplify import decide, same, truth
 from . import choices, conditions, divisions, folding, sums, vectors
-from .effects import acts, may_fail
+from .effects import may_fail
 from .pattern import compiled
 from .products import decides_product
 
@@ -63,7 +63,7 @@ class Rewriter(Mutator):
             return self.generic_visit(e)
         below = BELOW.get(e.op if type(e) is Call else type(e).__name__, Mutator.generic_visit)
         out = below(self, e)
-        if self.depth >= DEEPEST or acts(out):
+        if self.depth >= DEEPEST or self.an.acts(out):
             return out
         new = self.step(out)
         if new is None or same(new, out):
@@ -137,7 +137,7 @@ class Rewriter(Mutator):
         if isinstance(condition, IntImm):
             return self.visit(e.args[1 if condition.value else 2])
         yes, no = self.under(condition, e.args[1]), self.under(Not(condition), e.args[2])
-        if same(yes, no) and not acts(condition):
+        if same(yes, no) and not self.an.acts(condition):
             return yes
         if type(yes) is Call and yes.op == e.op and same(yes.args[2], no):
             condition, yes = self.visit(And(condition, yes.args[0])), yes.args[1]
@@ -145,7 +145,7 @@ class Rewriter(Mutator):
 
     def select(self, e):
         """Both values are computed: one that may fail there is rewritten without the condition."""
-        if acts(e):
+        if self.an.acts(e):
             return self.generic_visit(e)
         condition = self.visit(e.condition)
         if isinstance(condition, IntImm):
