@@ -15,18 +15,19 @@ from .graph import Substitute
 from .in_operators import is_classic
 
 
-def canonicalize_bindings(func):
+def canonicalize_bindings(func, whole_tuples=True):
     """A function in which
 
     - a variable bound to another, to a constant or to an item of a tuple whose fields are known is replaced by that, a
-      tuple of all items of another one by the other (what names a constant stays: see dead_code.py);
+      tuple of all items of another one, with `whole_tuples`, by the other (what names a constant stays: see
+      dead_code.py);
     - a MatchCast to what is known already is a binding; symbolic dimensions whose value a MatchCast tells are replaced
       (ValueError where two tell different ones);
     - what is known of a call's result follows from its new arguments where these say more;
     - variables of dataflow blocks that nothing outside uses are DataflowVars, and blocks hold bindings.
     """
     told = _with_known_dims(func)
-    return _Canonicalize(told is not func).visit(told)
+    return _Canonicalize(told is not func, whole_tuples).visit(told)
 
 
 # ---------------------------------------------------------------- symbolic dimensions
@@ -88,8 +89,8 @@ def _folded(e):
 # ---------------------------------------------------------------- bindings
 
 class _Canonicalize(Mutator):
-    def __init__(self, again):
-        self.again = again  # whether every call may give more than it was said to
+    def __init__(self, again, whole_tuples):
+        self.again, self.whole_tuples = again, whole_tuples  # again: every call may give more than it was said to
         self.env = {}  # id of a variable -> what takes its place
         self.tuples = {}  # id of a variable -> the tuple that it is
         self.items = {}  # id of a variable -> the TupleGetItem that it is
@@ -188,7 +189,7 @@ class _Canonicalize(Mutator):
         if isinstance(value, TupleGetItem):
             known = self._tuple(value.tuple_value)
             return self._value(known.fields[value.index]) if known is not None else value
-        return self._taken_apart(value) if isinstance(value, RelaxTuple) else value
+        return self._taken_apart(value) if isinstance(value, RelaxTuple) and self.whole_tuples else value
 
     def _taken_apart(self, value):
         """The tuple of which `value` has every item in its place; `value` where there is none."""

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ....codegen.target import Target
 from ....ir.arith import Analyzer
 from ....ir.expr import IntImm
 from ....ir.relax.expr import DataflowVar, TensorStructInfo, TupleStructInfo
+from ....ir.target import Target
 from ..expr_functor import PyExprMutator
 
 
@@ -15,7 +15,7 @@ class BackendDispatcher(PyExprMutator):
 
     @staticmethod
     def is_gpu_target(target):
-        return "gpu" in target.keys
+        return Target.get(target).launch is not None
 
     @staticmethod
     def get_shape_dtype(expr):
@@ -27,14 +27,19 @@ class BackendDispatcher(PyExprMutator):
 
     def _get_target(self, info):
         """The target of the device that a struct info names, else the one around. ValueError where there is none."""
-        for part in info.fields if isinstance(info, TupleStructInfo) else (info,):
-            device = getattr(part, "vdevice", None)
-            if device is not None:
-                return device.target
-        target = Target.current()
+        target = target_of(info)
         if target is None:
             raise ValueError("Target not found: name a vdevice in the struct info, or use `with target:`")
         return target
+
+
+def target_of(info):
+    """The target of the device that a struct info names, else the one around, else None."""
+    for part in info.fields if isinstance(info, TupleStructInfo) else (info,):
+        device = getattr(part, "vdevice", None)
+        if device is not None:
+            return Target.get(device.target)
+    return Target.current()
 
 
 def has_leaking_intermediate_variables(context):
