@@ -9,7 +9,7 @@ _ffi _ffi.base
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
-contrib.utils
+contrib.thrust contrib.utils
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.transpose dlight.rules
 driver
@@ -17,7 +17,9 @@ error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
 relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
 relax.pipeline relax.report relax.transform relax.utils relax.vm
-relax.backend relax.backend.cblas relax.backend.pattern_registry
+relax.backend relax.backend.blas relax.backend.cblas relax.backend.cuda relax.backend.cuda.cublas relax.backend.cuda.cudnn
+relax.backend.cuda.cutlass relax.backend.cuda.workspace relax.backend.dispatch relax.backend.metal relax.backend.metal.coreml
+relax.backend.pattern_registry relax.backend.patterns relax.backend.rocm relax.backend.rocm.hipblas relax.backend.utils
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common
@@ -28,7 +30,7 @@ te te.replay te.schedule te.stage
 testing testing.tir
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
 tir.stmt_functor tir.transform tir.type_checker
-topi topi.cuda topi.generic topi.nn topi.testing
+topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {

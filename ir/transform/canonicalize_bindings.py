@@ -10,20 +10,24 @@ from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, Ma
 from ..relax.infos import dims_told, same_info
 from ..relax.lattice import finer_result, is_base_of
 from ..relax.ops.common import simplify
+from ..upper import upper
 from .graph import Substitute
+from .in_operators import is_classic
 
 
-def canonicalize_bindings(func):
+def canonicalize_bindings(func, whole_tuples=True):
     """A function in which
 
-    - a variable bound to another, to a constant or to an item of a tuple whose fields are known is replaced by that;
+    - a variable bound to another, to a constant or to an item of a tuple whose fields are known is replaced by that, a
+      tuple of all items of another one, with `whole_tuples`, by the other (what names a constant stays: see
+      dead_code.py);
     - a MatchCast to what is known already is a binding; symbolic dimensions whose value a MatchCast tells are replaced
       (ValueError where two tell different ones);
     - what is known of a call's result follows from its new arguments where these say more;
     - variables of dataflow blocks that nothing outside uses are DataflowVars, and blocks hold bindings.
     """
-    func = _with_known_dims(func)
-    return _Canonicalize().visit(func)
+    told = _with_known_dims(func)
+    return _Canonicalize(told is not func, whole_tuples).visit(told)
 
 
 # ---------------------------------------------------------------- symbolic dimensions
@@ -85,9 +89,11 @@ def _folded(e):
 # ---------------------------------------------------------------- bindings
 
 class _Canonicalize(Mutator):
-    def __init__(self):
+    def __init__(self, again, whole_tuples):
+        self.again, self.whole_tuples = again, whole_tuples  # again: every call may give more than it was said to
         self.env = {}  # id of a variable -> what takes its place
         self.tuples = {}  # id of a variable -> the tuple that it is
+        self.items = {}  # id of a variable -> the TupleGetItem that it is
 
     def visit_Function(self, func):
         body = self.visit_SeqExpr(func.body)
@@ -116,26 +122,36 @@ class _Canonicalize(Mutator):
             if isinstance(b, MatchCast) and not same_info(value.struct_info, b.var.struct_info):
                 kept.append(b if value is b.value and var is b.var else b.replace(var=var, value=value))
                 continue
-            leaf = isinstance(value, (RelaxVar, DataflowVar, Constant))
             if value is var:  # the output, already named where it is computed
                 continue
-            if leaf and not (isinstance(value, Constant) and id(b.var) in outside) and self._may_replace(
-                    b.var, value, outside):
+            if self._is_replaced(b, var, value, outside):
                 self.env[id(b.var)] = value
-                continue
-            if flow and type(var) is RelaxVar and id(b.var) not in outside and var is b.var:
+                if isinstance(value, (RelaxVar, DataflowVar)) or isinstance(b.value, (RelaxVar, DataflowVar)):
+                    continue
+                value = Substitute(self.env).visit(b.value)
+            elif flow and type(var) is RelaxVar and id(b.var) not in outside and var is b.var:
                 self.env[id(b.var)] = var = DataflowVar(var.name, var.struct_info, var.origin)
-            if value is not b.value and isinstance(b, VarBinding):
+            if (value is not b.value or self.again) and isinstance(b, VarBinding):
                 value, var = self._known_better(b.var, value, var)
             if isinstance(value, RelaxTuple):
                 self.tuples[id(var)] = value
+            if isinstance(value, TupleGetItem):
+                self.items[id(var)] = value
             same = value is b.value and var is b.var and isinstance(b, VarBinding)
             kept.append(b if same else VarBinding(var, value))
         kept = tuple(kept)
         return block if kept == block.bindings else block.replace(bindings=kept)
 
+    def _is_replaced(self, b, var, value, outside):
+        """Whether `value` stands from now on where the variable of `b` did."""
+        if isinstance(value, Constant):
+            named = var is not b.var or id(b.var) in outside and isinstance(b.value, (RelaxVar, DataflowVar))
+            return not named and same_info(b.var.struct_info, value.struct_info)
+        return isinstance(value, (RelaxVar, DataflowVar)) and self._may_replace(b.var, value, outside)
+
     def _known_better(self, old, value, var):
         """A call with other arguments than before and its variable, with what these tell of the result."""
+        value = _in_operators(value)
         info = _inferred(value)
         if info is None or same_info(info, var.struct_info) or not is_base_of(var.struct_info, info):
             return value, var
@@ -151,9 +167,11 @@ class _Canonicalize(Mutator):
             source = b.value
             while id(source) in alias:
                 source = alias[id(source)]
-            if isinstance(source, (RelaxVar, DataflowVar)) and isinstance(b, VarBinding):
+            if isinstance(source, (RelaxVar, DataflowVar)) and (
+                    isinstance(b, VarBinding) or same_info(source.struct_info, b.var.struct_info)):
                 alias[id(b.var)] = source
-                if id(b.var) in outside and isinstance(source, DataflowVar) and id(source) in here and id(
+                hidden = isinstance(source, DataflowVar) or id(source) not in outside
+                if id(b.var) in outside and hidden and id(source) in here and id(
                         source) not in self.env and same_info(source.struct_info, b.var.struct_info):
                     self.env[id(source)] = b.var
 
@@ -171,11 +189,31 @@ class _Canonicalize(Mutator):
         if isinstance(value, TupleGetItem):
             known = self._tuple(value.tuple_value)
             return self._value(known.fields[value.index]) if known is not None else value
-        return value
+        return self._taken_apart(value) if isinstance(value, RelaxTuple) and self.whole_tuples else value
+
+    def _taken_apart(self, value):
+        """The tuple of which `value` has every item in its place; `value` where there is none."""
+        items = [self.items.get(id(f), f) for f in value.fields]
+        if not items or not all(isinstance(item, TupleGetItem) and item.index == n and item.tuple_value is
+                                items[0].tuple_value for n, item in enumerate(items)):
+            return value
+        whole = items[0].tuple_value
+        return whole if same_info(whole.struct_info, value.struct_info) else value
 
     def _tuple(self, value):
         value = self._value(value) if isinstance(value, TupleGetItem) else value
         return value if isinstance(value, RelaxTuple) else self.tuples.get(id(value))
+
+
+def _in_operators(value):
+    """A call in classic form whose arguments are known now as the operator's; other values as they are."""
+    if not is_classic(value):
+        return value
+    try:
+        made = upper("in_operators")(value)
+    except InferError:
+        return value
+    return made if isinstance(made, RelaxCall) and not collect(made.args, RelaxCall) else value
 
 
 def _inferred(value):

@@ -9,6 +9,7 @@ from ..relax.expr import Constant, DataflowVar, Function, MatchCast, RelaxCall, 
 from ..relax.patterns import pattern as dp
 from .outline_groups import (Group, codegen_function, generator_of, may_be_partitioned, outline_groups,
                              without_uncalled, wrapped)
+from .segments import closed
 from .symbols import Calls
 
 _INSIDE = (dp.CallPattern, dp.TupleGetItemPattern, dp.TuplePattern)  # patterns of what is computed in a group
@@ -117,7 +118,7 @@ def _annotated(mod):
         composite = func.attrs.get("Composite") if isinstance(func, Function) else None
         if composite:
             to[name] = unique_name(f"{name}_{generator_of(composite)}", names, "")
-            made[to[name]] = codegen_function(mod, wrapped(mod, name, composite), to[name])
+            made[to[name]] = closed(codegen_function(mod, wrapped(mod, name, composite), to[name]))
     renamed = {n: Calls(to).visit(f) if isinstance(f, Function) and n not in to else f
                for n, f in mod.functions.items()}
     return without_uncalled(mod.with_functions({**renamed, **made}), "Composite")

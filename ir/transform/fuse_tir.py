@@ -21,7 +21,7 @@ def fuse_tir(mod):
     """Requires functions with attribute "primitive" (FuseOps makes them, or a script) that call PrimFuncs alone.
     Ensures that each is a PrimFunc, which computes what is between its calls in buffers of its own, and that a call of
     it is an R.call_tir; functions that nothing calls any more go. Raises ValueError, naming the function and the
-    binding, for other calls in one."""
+    binding, for other calls in one, and for a tensor that PrimFuncs have with different axis_separators."""
     primitive = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and any(
         f.attrs.get(key) for key in PRIMITIVE)}
     if not primitive:
@@ -109,14 +109,17 @@ class _Merged:
     def __init__(self, mod, name, func):
         self.mod, self.name, self.names, self.blocks = mod, name, Names(), Names()
         self.env, self.allocs, self.passed = {}, [], []  # passed: symbolic dimensions that its calls pass
+        self.laid = {}  # id of a parameter's buffer -> the same as the PrimFuncs that take it have it in memory
         self.infos, declared = [p.struct_info for p in func.params], []
         for n, p in enumerate(func.params):
             self.env[id(p)] = self._declared(p.struct_info, p.name, (n,), declared)
+        self.given = {id(b) for _, b in declared}
         body = seq(*(n for n in map(self._nest, func.bindings) if n is not None))
         given = self._of(func.body.body)
         results = list({id(r): r for r in self._flat([given])}.values())
         self.order = _places(given, {id(r): n for n, r in enumerate(results)})
         used = {id(x.buffer) for x in collect(body, (BufferLoad, BufferStore))} | set(map(id, results))
+        declared = [(place, self.laid.get(id(b), b)) for place, b in declared]
         kept = [(place, b) for place, b in declared if len(place) == 1 or id(b) in used]
         self.places, params = [(p[0], p[1:]) for p, _ in kept], [b for _, b in kept]
         at = {id(b): n for n, b in enumerate(params)}
@@ -167,7 +170,7 @@ class _Merged:
                              "alone: run LegalizeOps before FuseTIR")
         callee = self.mod[value.attrs["gv"]]
         infos = value.struct_info.fields if isinstance(value.struct_info, TupleStructInfo) else (value.struct_info,)
-        given = [self._argument(a) for a in value.args]
+        given = [self._laid_out(a, own) for a, own in zip(value.args, callee.buffers)]
         dims, buffers = {}, {}
         for p, e in zip((p for p in callee.params if p not in callee.buffer_map), value.attrs.get("sym_args") or ()):
             dims[p] = e.astype(p.dtype)
@@ -194,7 +197,23 @@ class _Merged:
 
     def _of(self, value):
         """The buffers of a value, lists for tuples."""
-        return list(map(self._of, value.fields)) if isinstance(value, RelaxTuple) else self._argument(value)
+        return list(map(self._of, value.fields)) if isinstance(value, RelaxTuple) else self._laid(self._argument(value))
+
+    def _laid(self, found):
+        return [self._laid(f) for f in found] if isinstance(found, list) else self.laid.get(id(found), found)
+
+    def _laid_out(self, a, own):
+        """The buffer of an argument of a PrimFunc that has it as `own`. The first one that takes a parameter says which
+        dimensions begin an axis of physical memory."""
+        found = self._argument(a)
+        if id(found) in self.given:
+            self.laid.setdefault(id(found), found.replace(axis_separators=own.axis_separators))
+        found = self._laid(found)
+        if found.axis_separators != own.axis_separators:
+            raise ValueError(
+                f"{self.name}: Inconsistent buffers {_axes(found)} and {_axes(own)} mapped to the same relax var: "
+                f"{getattr(a, 'name', a)}; a kernel has a tensor in memory one way: copy it, or make them equal")
+        return found
 
     def _argument(self, a):
         if id(a) not in self.env:
@@ -207,6 +226,10 @@ class _Merged:
         for mine, theirs in zip(own.shape, shape):
             if isinstance(mine, Var) and mine not in dims:
                 dims[mine] = theirs.astype(mine.dtype) if hasattr(theirs, "astype") else theirs
+
+
+def _axes(buffer):
+    return f"{buffer.name} (axis_separators {list(buffer.axis_separators)})"
 
 
 def _places(given, place):

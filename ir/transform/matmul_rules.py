@@ -199,9 +199,9 @@ def _taken_late(context, call):
     if ndim == 2 and axis == 1:
         product = context.emit(op.matmul(x, table, out_dtype=call.attrs.get("out_dtype")), f"{_name(table)}_product")
         return op.take(product, chosen, axis=infos[0].ndim - 1)
-    shape = infos[0].shape
-    if ndim == 3 and axis == 0 and len(shape) == 3 and isinstance(shape[0], IntImm) and same_dim(
-            shape[1], const(1, "int64")):
+    shape, count = infos[0].shape, chosen.struct_info.dims
+    if ndim == 3 and axis == 0 and len(shape) == 3 and isinstance(shape[0], IntImm) and count and same_dim(
+            shape[0], count[0]) and same_dim(shape[1], const(1, "int64")):
         return _taken_matrices(context, call, table, chosen)
     return None
 

@@ -5,6 +5,7 @@ from ..names import Names, unique_name
 from ..relax.expr import Function, RelaxCall
 from .outline_groups import (Group, codegen_function, dependencies, generator_of, may_be_partitioned,
                              outline_groups, without_uncalled)
+from .segments import closed
 from .symbols import Calls
 
 
@@ -18,7 +19,7 @@ def merge_composite_functions(mod):
     for name, func in new.functions.items():
         if name not in before and isinstance(func, Function) and func.attrs.get("Codegen"):
             to[name] = unique_name(f"{name}_{func.attrs['Codegen']}", names, "")
-            made[to[name]] = codegen_function(new, func, to[name])
+            made[to[name]] = closed(codegen_function(new, func, to[name]))
     kept = {n: Calls(to).visit(f) if isinstance(f, Function) else f for n, f in new.functions.items() if n not in to}
     return without_uncalled(new.with_functions({**kept, **made}), "Composite")
 

@@ -404,7 +404,7 @@ RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("BindSymbolicVars", _module, bind_symbolic_vars),
     ("InOperators", _graph, in_operators),
-    ("CanonicalizeBindings", _functions, canonicalize_bindings),
+    ("CanonicalizeBindings", _functions, canonicalize_bindings, "", "", 0, None, {"whole_tuples": True}),
     ("EliminateCommonSubexpr", _functions, eliminate_common_subexpr),
     ("DeadCodeElimination", _module, dead_code_elimination),
     ("InlinePrivateFunctions", _module, inline_private_functions),

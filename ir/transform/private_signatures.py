@@ -107,7 +107,7 @@ def remove_unused_outputs(mod):
     made = {n: f if n not in functions else functions[n] for n, f in mod.functions.items()}
 
     def taking(func):
-        new = canonicalize_bindings(_Fields(func, functions, kept).visit(func))
+        new = canonicalize_bindings(_Fields(func, functions, kept).visit(func), whole_tuples=False)
         return new.replace(ret_struct_info=finer_result(new, new.body.struct_info))
     return mod.with_functions({n: taking(f) if isinstance(f, Function) and _calls_one(f, kept) else f
                                for n, f in made.items()})

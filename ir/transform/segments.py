@@ -152,4 +152,10 @@ def with_own_dims(func, args):
     return with_dims(func, {d: d.renewed(unique_name(d.name, taken)) for d in dims}), args
 
 
-__all__ = ["LEAST", "SEGMENT", "outline_segments", "with_own_dims"]
+def closed(func):
+    """A function with symbolic dimensions of its own; `func` where its parameters do not tell them all."""
+    new, more = with_own_dims(func, ())
+    return func if more else new
+
+
+__all__ = ["LEAST", "SEGMENT", "closed", "outline_segments", "with_own_dims"]

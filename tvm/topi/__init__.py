@@ -1,7 +1,8 @@
-"""tvm.topi: the operator library (ir/topi), and schedules of stages for what it computes: topi.cuda, topi.generic."""
+"""tvm.topi: the operator library (ir/topi), and schedules of stages for what it computes: topi.cuda, topi.generic;
+topi.gpu has sorting and sums."""
 from ...ir import topi as _topi
 
-_MODULES = ("cuda", "generic", "testing")
+_MODULES = ("cuda", "generic", "gpu", "testing")
 
 
 def __getattr__(name):

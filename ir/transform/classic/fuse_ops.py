@@ -1,9 +1,10 @@
 """FuseOps of scripts: calls of PrimFuncs that are one kernel become a function, by the attributes "op_pattern"."""
 from __future__ import annotations
 
-from ...relax.expr import DataflowVar, MatchCast, RelaxCall, RelaxTuple, TupleGetItem
+from ...relax.expr import DataflowVar, Function, MatchCast, RelaxCall, RelaxTuple, TupleGetItem
 from ...tir.function import PrimFunc
 from ..annotate_op_pattern import OpPatternKind as Kind
+from ..dead_code import remove_all_unused
 from ..graph import leaves
 from ..outline_groups import Group, may_be_partitioned, outline_groups
 from ..segments import with_own_dims
@@ -15,9 +16,12 @@ _CALLS = ("call_tir", "call_tir_inplace")
 def fuse_ops(mod, fuse_opt_level=-1):
     """A module in which calls of PrimFuncs that AnnotateTIROpPattern has marked are grouped, in each dataflow block:
     each group is a private function with the attribute Primitive, fused_add_exp, whose constants are arguments, for
-    FuseTIR. Other calls stay between groups. fuse_opt_level: 0 groups nothing."""
+    FuseTIR. Other calls stay between groups, and so do items of tuples that a group does not make; what nothing uses
+    goes. fuse_opt_level: 0 groups nothing."""
     if fuse_opt_level == 0:
         return mod
+    mod = mod.with_functions({n: remove_all_unused(f) if isinstance(f, Function) else f
+                              for n, f in mod.functions.items()})
     return outline_groups(mod, lambda bindings: _groups(mod, bindings), False, may_be_partitioned(mod),
                           with_own_dims)
 
@@ -35,7 +39,20 @@ def _groups(mod, bindings):
     members = {}
     for n, group in enumerate(partition(nodes)):
         members.setdefault(id(group.root()), []).append(n)
-    return [Group(tuple(m), {"Primitive": 1}) for m in members.values() if len(m) > 1]
+    groups = [_computed(bindings, m) for m in members.values()]
+    return [Group(tuple(m), {"Primitive": 1}) for m in groups if len(m) > 1]
+
+
+def _computed(bindings, members):
+    """A group's positions less those of items of tuples that are made outside of it."""
+    inside, kept = set(), []
+    for n in members:
+        value = bindings[n].value
+        if isinstance(value, TupleGetItem) and not any(id(v) in inside for v in leaves(value)):
+            continue
+        inside.add(id(bindings[n].var))
+        kept.append(n)
+    return kept
 
 
 def _pattern(mod, binding):

@@ -387,6 +387,23 @@ _rows({
     "nn.pad": _pad,
 })
 
+# ---------------------------------------------------------------- sorting
+
+def _topk(builder, call):
+    """In classic form it says what it gives; the table's operator gives values and indices of int64."""
+    kind, dtype = call.attrs.get("ret_type"), call.attrs.get("dtype")
+    return builder.call_te(topi.topk, call.args[0], call.attrs["k"], call.attrs["axis"], kind or "both",
+                           not call.attrs["largest"], dtype or ("int32" if kind else "int64"))
+
+
+_rows({
+    "sort": lambda builder, call: builder.call_te(
+        topi.sort, call.args[0], call.attrs["axis"], not call.attrs["descending"]),
+    "argsort": lambda builder, call: builder.call_te(
+        topi.argsort, call.args[0], None, call.attrs["axis"], not call.attrs["descending"], call.attrs["dtype"]),
+    "topk": _topk,
+})
+
 # ---------------------------------------------------------------- workers
 
 _REDUCTIONS = ("sum", "prod", "min", "max", "avg")

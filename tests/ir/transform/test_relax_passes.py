@@ -1,9 +1,11 @@
 """Passes over graph modules of any form, each by what it makes of a small module."""
+import numpy as np
 import pytest
 
 import ingot as tvm
 from ingot import relax
 from ingot.ir.node import structural_equal
+from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.relax.verifier import VerifyError, verify
 from ingot.ir.script.functions import from_source
 from ingot.relax import transform as T
@@ -701,6 +703,58 @@ def two(w: R.Tensor((3, 3), "float32")):
     done = T.LiftTransformParams()(mod)
     assert set(done.functions) == {"one", "two", "one_transform_params", "two_transform_params"}
     assert set(T.LiftTransformParams()(done).functions) == set(done.functions)
+
+
+BRANCHES = '''
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, "n"), "float32"), b: R.Tensor((3, 5), "float32"),
+         c: R.Tensor(("n",), "float32"), d: R.Tensor((5,), "float32")):
+    with R.dataflow():
+        p = R.matmul(x, a)
+        q = R.matmul(x, b)
+        r = R.add(p, c)
+        s = R.add(q, d)
+        t = R.nn.relu(r)
+        u = R.nn.relu(s)
+        out = (t, u)
+        R.output(out)
+    return out
+'''
+
+
+@pytest.mark.parametrize(("change", "ops"), [
+    ((), ["concat", "matmul", "concat", "add", "nn.relu", "split"]),
+    (("u = R.nn.relu(s)", "u = R.nn.gelu(s)"), ["concat", "matmul", "concat", "add", "split", "nn.relu", "nn.gelu"]),
+    (("out = (t, u)", "out = (t, u, s)"), ["concat", "matmul", "concat", "add", "split", "nn.relu", "nn.relu"]),
+    (("R.add(q, d)", "R.add(q, q)"), ["concat", "matmul", "split", "add", "add", "nn.relu", "nn.relu"]),
+    (("s = R.add(q, d)", "z = R.multiply(d, d); s = R.add(q, z)"),  # a vector that is not there yet
+     ["concat", "matmul", "split", "add", "multiply", "add", "nn.relu", "nn.relu"]),
+    (('(3, 5), "float32"', '(3, "m"), "float32"', "(5,)", '("m",)'), ["matmul", "matmul", "add", "add", "nn.relu", "nn.relu"]),
+])
+def test_branches_of_parallel_products(change, ops):
+    """Bias and activation of all branches at once, where each has them; one symbolic width, which comes last."""
+    text = BRANCHES
+    for old, new in zip(change[::2], change[1::2]):
+        text = text.replace(old, new.replace("; ", "\n        "))
+    mod = module(text)
+    done = T.CombineParallelMatmul()(mod)
+    assert [b.value.op for b in done["main"].bindings if isinstance(b.value, relax.Call)] == ops
+    assert relax.analysis.well_formed(done)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype("float32") for s in ((2, 3), (3, 4), (3, 5), (4,), (5,))]
+    for found, right in zip(evaluate(done, arrays), evaluate(mod, arrays)):
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+
+
+def test_take_of_one_matrix_for_all_stays():
+    mod = module('''
+@R.function
+def main(x: R.Tensor((3, 1, 4), "float32"), w: R.Tensor((2, 4, 5), "float32"), i: R.Tensor((1,), "int64")):
+    t = R.take(w, i, axis=0)
+    y = R.matmul(x, t)
+    return y
+''')
+    tvm.ir.assert_structural_equal(T.ReorderTakeAfterMatmul()(mod), mod)
 
 
 def test_combine_parallel_matmul_asks():

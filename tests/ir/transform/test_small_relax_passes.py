@@ -148,3 +148,93 @@ def scatter(a: T.Buffer((8,), "float32"), c: T.Buffer((9,), "float32")):
 '''))
     kinds = {name: f.attrs["op_pattern"] for name, f in mod.functions.items()}
     assert kinds == {"rows": 0, "spread": 1, "turned": 2, "sums": 3, "product": 4, "pool": 4, "scatter": 8}
+
+
+def test_canonical_bindings_see_through_names():
+    mod = module('''
+@R.function
+def main(p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32")), x: R.Tensor(("n", 4), "float32")):
+    n, a, b = T.int64(), T.int64(), T.int64()
+    one = p[0]
+    two = p[1]
+    back = (one, two)
+    with R.dataflow():
+        c = R.const(2.0, "float32")
+        y = R.multiply(one, c)
+        z = y
+        m = R.match_cast(x, R.Tensor((a, b), "float32"))
+        s = R.strided_slice(m, (R.prim_value(1),), (R.prim_value(0),), (R.prim_value(b),))
+        R.output(y, z, s)
+    return (back, z, s)
+''')
+    func = T.CanonicalizeBindings()(mod)["main"]
+    whole, y, s = func.body.body.fields
+    assert whole is func.params[0]
+    assert [b.var.name for b in func.bindings] == ["one", "two", "c", y.name, "s"]
+    assert func.bindings[4].value.attrs["end"] == (4,) or list(func.bindings[4].value.attrs["end"]) == [4]
+    assert s.struct_info.shape[1].value == 4
+
+
+def test_fuse_ops_leaves_items_outside():
+    mod = module('''
+@R.function
+def main(p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+    with R.dataflow():
+        x = p[1]
+        unused = R.exp(x)
+        y = R.add(x, x)
+        z = R.exp(y)
+        R.output(z)
+    return z
+''')
+    mod = T.FuseOps()(T.AnnotateTIROpPattern()(T.LegalizeOps()(mod)))
+    fused = [f for f in mod.functions.values() if f.attrs.get("Primitive")]
+    assert [len(f.params) for f in fused] == [1] and fused[0].params[0].struct_info.ndim == 1
+    assert len(mod["main"].bindings) == 2
+
+
+AXES = '''
+@T.prim_func(private=True)
+def twice(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (4, 8), "float32", axis_separators=[1])
+    B = T.match_buffer(b, (4, 8), "float32", axis_separators=[1])
+    for i, j in T.grid(4, 8):
+        with T.block("twice"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+
+@T.prim_func(private=True)
+def total(A: T.Buffer((4, 8), "float32"), b: T.handle):
+    B = T.match_buffer(b, (4, 8), "float32", axis_separators=[1])
+    for i, j in T.grid(4, 8):
+        with T.block("total"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+@R.function(private=True)
+def group(p: R.Tuple(R.Tensor((4, 8), "float32"), R.Tensor((4, 8), "float32"))) -> R.Tensor((4, 8), "float32"):
+    R.func_attr({"Primitive": 1})
+    with R.dataflow():
+        x = p[0]
+        y = R.call_tir(cls.twice, (x,), R.Tensor((4, 8), "float32"))
+        z = R.call_tir(cls.twice, (y,), R.Tensor((4, 8), "float32"))
+        R.output(z)
+    return z
+
+@R.function
+def main(x: R.Tensor((4, 8), "float32")):
+    with R.dataflow():
+        z = cls.group((x, x))
+        R.output(z)
+    return z
+'''
+
+
+def test_fused_kernels_keep_axes_of_memory():
+    mod = T.FuseTIR()(module(AXES))
+    assert [b.axis_separators for b in mod["group"].buffers] == [(1,), (1,)]
+    assert [b.axis_separators for b in mod["group"].root.alloc_buffers] == [(1,)]
+    with pytest.raises(ValueError, match=r"Inconsistent buffers .*\[1\].* and A .*\[\].* same relax var: x"):
+        T.FuseTIR()(module(AXES.replace("cls.twice, (y,)", "cls.total, (x,)")))
+    with pytest.raises(ValueError, match="same relax var: y"):
+        T.FuseTIR()(module(AXES.replace("cls.twice, (y,)", "cls.total, (y,)")))
