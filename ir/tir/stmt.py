@@ -259,6 +259,7 @@ class AttrStmt(Stmt):
     body: Stmt
 
     def __post_init__(self):
+        _number(self, "target")
         _number(self, "value")
 
     @property
