@@ -31,6 +31,7 @@ from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
 from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_preproc
 from .layout_rewrite import remove_weight_layout_rewrite_block
+from .merge_shared import merge_shared_memory_allocations
 from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .ipc_memory import lower_ipc_alloc_storage
@@ -100,6 +101,8 @@ CLASSIC = rows(
     ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
     ("ManifestSharedMemoryLocalStage", tir_row, manifest_shared_memory_local_stage, "opaque blocks"),
+    ("MergeSharedMemoryAllocations", tir_row, on_loops(merge_shared_memory_allocations), "", "", 0, {
+        "tir.merge_static_smem": setting("merge_static_smem", bool)}),
     ("MakePackedAPI", module_row, make_packed_api),
     ("MakeUnpackedAPI", module_row, make_unpacked_api),
     ("NarrowDataType", tir_row, narrow_data_type),
