@@ -145,21 +145,29 @@ def merged(func, **config):
     return done
 
 
-@pytest.mark.parametrize("sizes, stages, total", [
-    ((64, 64, 64, 64), 4, 512), ((64, 32, 96, 16), 4, 512), ((16, 16, 48, 1), 4, 260)], ids=str)
+STAGES = """
+from ingot.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((288,), "float32"), B: T.Buffer((288,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 96)
+"""
+
+
+@pytest.mark.parametrize("sizes, total", [
+    ((64, 64, 64, 64), 512), ((64, 32, 96, 16), 512), ((16, 16, 48, 1), 260)], ids=str)
 @pytest.mark.parametrize("loop", [False, True])
-def test_scripts_have_one_buffer_of_bytes(sizes, stages, total, loop):
+def test_scripts_have_one_buffer_of_bytes(sizes, total, loop):
     """Stages of several sizes, each of which reads the one before, backwards, with barriers between them; in a loop the
     last turn's values may still be read when the next turn begins."""
-    buffers = "".join(f"b{n} = T.decl_buffer(({size},), 'float32', scope='shared.dyn')\n" for n, size in enumerate(sizes))
-    steps = [f"if tx < {sizes[0]}:\n    b0[tx] = A[i * 96 + tx]\n"] + [
-        f"T.tvm_storage_sync('shared.dyn')\nif tx < {size}:\n    b{n}[tx] = b{n - 1}[({before} - 1 - tx) % {before}] + 1.0\n"
-        for (n, size), before in zip(list(enumerate(sizes))[1:], sizes)]
-    steps.append(f"T.tvm_storage_sync('shared.dyn')\nB[i * 96 + tx] = b{stages - 1}[({sizes[-1]} - 1 - tx) % {sizes[-1]}]\n")
-    inside = buffers + "".join(steps)
-    body = ("for i in range(3):\n" if loop else "i = T.int32(0)\n") + indent(inside, "    " * loop)
-    func = from_source("from ingot.script import tir as T\n@T.prim_func\ndef main(A: T.Buffer((288,), 'float32'), "
-                       "B: T.Buffer((288,), 'float32')):\n    tx = T.launch_thread('threadIdx.x', 96)\n" + indent(body, "    "))
+    lines = [f"b{n} = T.decl_buffer(({size},), 'float32', scope='shared.dyn')" for n, size in enumerate(sizes)]
+    lines += [f"if tx < {sizes[0]}:", "    b0[tx] = A[i * 96 + tx]"]
+    for n, (before, size) in enumerate(zip(sizes, sizes[1:])):
+        lines += ["T.tvm_storage_sync('shared.dyn')", f"if tx < {size}:",
+                  f"    b{n + 1}[tx] = b{n}[({before} - 1 - tx) % {before}] + 1.0"]
+    lines += ["T.tvm_storage_sync('shared.dyn')", f"B[i * 96 + tx] = b{len(sizes) - 1}[({sizes[-1]} - 1 - tx) % {sizes[-1]}]"]
+    body = ("for i in range(3):\n" if loop else "i = T.int32(0)\n") + indent("\n".join(lines), "    " * loop)
+    func = from_source(STAGES + indent(body, "    "))
     done = merged(func)
     assert pool(done) == total
     assert [d.buffer.dtype for d in collect(done.body, DeclBuffer)] == ["uint8"]

@@ -13,6 +13,7 @@ from ..place_buffers import place_buffers
 from ..simplify import simplify
 from .allocate_workspace import allocate_workspace
 from .alter_op_impl import alter_op_impl
+from .auto_copy import lower_auto_copy
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
 from .contexts import combine_context_call, lower_device_storage_access_info
@@ -97,6 +98,7 @@ CLASSIC = rows(
     ("LiftThreadBinding", tir_row, lift_thread_binding),
     ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
+    ("LowerAutoCopy", tir_row, lower_auto_copy),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),

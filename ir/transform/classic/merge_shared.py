@@ -86,7 +86,7 @@ class _Uses:
 
     def _own(self, stmt):
         """The buffers that a statement uses outside of the statements in it."""
-        parts = [getattr(stmt, name) for name in ("indices", "value", "condition", "min", "extent") if hasattr(stmt, name)]
+        parts = [getattr(stmt, name, ()) for name in ("indices", "value", "condition", "min", "extent")]
         found = [*collect(parts, Var), *(n.buffer.data for n in collect(parts, BufferLoad))]
         if isinstance(stmt, BufferStore):
             found.append(stmt.buffer.data)
@@ -100,7 +100,8 @@ class _Uses:
         """Whether each thread uses elements of two buffers that lie where no other thread does."""
         axes = Threads.of(self.kernel).variables
         loops = {loop.loop_var for loop in collect(self.kernel, For) if is_bound(loop, "threadIdx")}
-        places = [n.indices for n in collect(self.kernel, (BufferLoad, BufferStore)) if n.buffer.data in (a.data, b.data)]
+        accesses = collect(self.kernel, (BufferLoad, BufferStore))
+        places = [n.indices for n in accesses if n.buffer.data in (a.data, b.data)]
         bare = {v for call in collect(self.kernel, Call) for v in call.args if isinstance(v, Var)}
         return (len(axes) == 1 and a.dtype == b.dtype and bare.isdisjoint((a.data, b.data))
                 and all(len(p) == 1 and p[0] in loops and structural_equal(p, places[0]) for p in places))
