@@ -1,7 +1,8 @@
 """Index: where the loops and blocks of a function are, from one walk over its statements; and rewriting by place."""
 from __future__ import annotations
 
-from ..node import collect
+from ..names import unique_name
+from ..node import Mutator, collect
 from ..tir.stmt import (AssertStmt, AttrStmt, Block, BlockRealize, DeclBuffer, For, IfThenElse, LetStmt, SeqStmt, While,
                         seq)
 
@@ -33,6 +34,24 @@ def loops_below(stmt):
         return []
     own = [stmt] if isinstance(stmt, For) else []
     return own + [loop for s in statements_below(stmt) for loop in loops_below(s)]
+
+
+def with_names(func):
+    """The function with a name for each block that has none, where several have none: handles go by names."""
+    found = collect(func.body, Block)
+    if sum(not block.name_hint for block in found) < 2:
+        return func
+    return func.replace(body=_WithNames({block.name_hint for block in found}).visit(func.body))
+
+
+class _WithNames(Mutator):
+    def __init__(self, taken):
+        self.taken = taken
+
+    def visit_Block(self, block):
+        name = block.name_hint or unique_name("block", self.taken)
+        self.taken.add(name)
+        return self.generic_visit(block).replace(name_hint=name)
 
 
 class Index:

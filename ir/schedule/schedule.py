@@ -9,7 +9,7 @@ from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
 from .errors import RENDER_LEVELS, HandleError, ScheduleError
 from .handles import RV, BlockRV, DerivedRV, ExprRV, LoopRV, Mark, handles_in
-from .index import Index
+from .index import Index, with_names
 from .random_engine import RandomEngine
 from .registry import PRIMITIVES, method_of
 from .state import ScheduleState, StmtSRef, parse_mask, parse_module
@@ -34,6 +34,8 @@ class Schedule:
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc):
                 _require_no_views(name, func)
+                named = with_names(func)
+                mod = mod if named is func else mod.with_function(name, named)
         mask = parse_mask(debug_mask)
         if error_render_level not in RENDER_LEVELS:
             raise ValueError(f"error_render_level is {error_render_level!r}; known: {', '.join(RENDER_LEVELS)}")

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Range, Var, const, free_vars, is_const_int
-from ..node import collect
-from .region import _Collect, full_region, relax, union
+from ..expr import Max, Min, Range, const, free_vars, is_const_int
+from ..node import collect, structural_equal
+from .region import _Collect, full_region, relax
 from .stmt import BufferLoad, BufferRegion
 
 
@@ -13,7 +13,8 @@ def block_access(block, buffers=None):
 
     buffers: {data Var: Buffer}, what may be touched; others are left out. None: all but what the block allocates.
     opaque: buffers of which a pointer, `A.data`, is used. What the block reaches through a match_buffer counts as the
-    region behind it. A block with an init does not read what it writes. Regions cover all accesses, conditions or not.
+    region behind it. A block with an init does not read what it writes. Regions cover all accesses, conditions or not,
+    and go beyond the buffer where those do.
     """
     found = _Accesses(block, buffers)
     found.visit((block.init, block.body))
@@ -98,25 +99,37 @@ def _covering(accesses, ranges, written):
     for buffer, region in accesses:
         cover = [_relaxed(r, ranges, extent, written, analyzer) for r, extent in zip(region, buffer.shape)]
         if buffer in merged:
-            cover = [union(a, b, extent, analyzer) for a, b, extent in zip(merged[buffer], cover, buffer.shape)]
+            cover = [_both(a, b, analyzer) for a, b in zip(merged[buffer], cover)]
         merged[buffer] = cover
     return [BufferRegion(b, tuple(map(_plain, r))) for b, r in merged.items()]
 
 
 def _relaxed(region, ranges, extent, written, analyzer):
-    """The Range covering `region`; a place that data tell is one where nothing here changes them or runs."""
-    loads = collect(region, BufferLoad)
-    fixed = not any(v in ranges for v in free_vars(region)) and not any(e.buffer is b for e in loads for b in written)
-    if loads and fixed and is_const_int(region.extent):
+    """The Range covering `region`: as it is where nothing here moves it, or changes the data that tell it."""
+    fixed = not any(v in ranges for v in free_vars(region)) and not any(
+        e.buffer is b for e in collect(region, BufferLoad) for b in written)
+    if fixed and is_const_int(region.extent):
         return region
-    return relax(region, ranges, extent, analyzer)
+    r = relax(region, ranges, extent, analyzer, clip=False)
+    return r if collect(r.min, BufferLoad) else Range(analyzer.simplify(r.min), r.extent)
+
+
+def _both(a, b, analyzer):
+    """The smallest Range that covers both."""
+    if structural_equal(a, b):
+        return a
+    low = analyzer.simplify(Min(a.min, b.min))
+    end = analyzer.simplify(Max(a.min + a.extent, b.min + b.extent))
+    if not isinstance(low, Min):
+        return Range(low, analyzer.simplify(end - low))
+    longer, shorter = analyzer.simplify(end - low.a), analyzer.simplify(end - low.b)
+    extent = analyzer.simplify(Max(longer, shorter))
+    return Range(low, Max(longer, shorter) if isinstance(extent, Max) else extent)
 
 
 def _plain(r):
-    """A Range whose beginning is simplified, where it is no place of its own."""
-    if isinstance(r.min, Var) or collect(r.min, BufferLoad):
-        return r
-    return Range(Analyzer().simplify(r.min), const(r.extent.value, r.min.dtype) if is_const_int(r.extent) else r.extent)
+    """A Range whose extent, where a number, is one of its beginning's dtype."""
+    return Range(r.min, const(r.extent.value, r.min.dtype)) if is_const_int(r.extent) else r
 
 
 __all__ = ["block_access", "block_reads_writes"]

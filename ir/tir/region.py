@@ -111,9 +111,9 @@ def _merge(accesses, ranges, hidden, analyzer):
     return tuple(BufferRegion(b, tuple(r)) for b, r in merged.values())
 
 
-def relax(region, ranges, extent, analyzer):
+def relax(region, ranges, extent, analyzer, clip=True):
     """The Range covering `region` while the variables of `ranges` run; the whole [0, extent) when that is not known, as
-    where the region depends on data."""
+    where the region depends on data, and (with `clip`) where it would be larger than that."""
     if collect(region, BufferLoad):
         return _whole(extent)
     low = high = eval_range(region.min, ranges, analyzer)
@@ -124,7 +124,7 @@ def relax(region, ranges, extent, analyzer):
     size = const(1, low[0].dtype) if high[1] is low[0] else analyzer.simplify(high[1] - low[0] + 1)
     bound = analyzer.interval(size).max_value
     total = extent.value if isinstance(extent, IntImm) else None
-    if bound is not None and total is not None and bound > total:
+    if clip and bound is not None and total is not None and bound > total:
         return _whole(extent)
     return Range(low[0], size)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import InitVar
 
-from ..expr import Call, IterVar, PrimExpr, Var, as_expr, cast, const
+from ..expr import Call, IntImm, IterVar, PrimExpr, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
 from .buffer import Buffer, masked
@@ -32,6 +32,14 @@ def _number(statement, field, dtype=None):
     value = getattr(statement, field)
     if isinstance(value, (int, float)):
         object.__setattr__(statement, field, const(value, dtype))
+
+
+def _plain_booleans(statement):
+    """T.bool(True) among annotations is True."""
+    found = statement.annotations
+    if any(type(v) is IntImm and v.dtype.is_bool for v in found.values()):
+        plain = {k: bool(v.value) if type(v) is IntImm and v.dtype.is_bool else v for k, v in found.items()}
+        object.__setattr__(statement, "annotations", plain)
 
 
 @provides("BufferLoad")
@@ -119,6 +127,7 @@ class For(Stmt):
             object.__setattr__(self, "min", cast(as_expr(self.min), self.loop_var.dtype))
             object.__setattr__(self, "extent", cast(as_expr(self.extent), self.loop_var.dtype))
         if self.annotations:
+            _plain_booleans(self)
             check_hints(self.annotations)
         elif self.annotations is None:
             object.__setattr__(self, "annotations", {})
@@ -154,6 +163,7 @@ class Block(Stmt):
             if type(getattr(self, name)) is not tuple:  # as a script gives them
                 object.__setattr__(self, name, tuple(getattr(self, name) or ()))
         if self.annotations:
+            _plain_booleans(self)
             check_hints(self.annotations)
         elif self.annotations is None:
             object.__setattr__(self, "annotations", {})
@@ -259,6 +269,7 @@ class AttrStmt(Stmt):
     body: Stmt
 
     def __post_init__(self):
+        _number(self, "target")
         _number(self, "value")
 
     @property

@@ -165,3 +165,37 @@ def test_pointers_say_nothing_of_versions():
 
     with pytest.raises(PipelineError, match=r"takes the pointer B.data, .* use T.address_of\(B\[...\]\)"):
         in_blocks(func)
+
+
+def test_signatures_of_stages_say_what_blocks_state():
+    """A program with a symbolic number of iterations, of which a schedule makes a pipeline by a block without a name."""
+    @T.prim_func
+    def func(a: T.handle, c: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        C = T.match_buffer(c, (n,), "float32")
+        for i in range(n):
+            with T.block():
+                T.reads(A[i])
+                T.writes(C[i])
+                B = T.alloc_buffer((1,))
+                with T.block():
+                    T.reads(A[i])
+                    T.writes(B[0])
+                    B[0] = A[i] * T.float32(2)
+                with T.block():
+                    T.reads(B[0])
+                    T.writes(C[i])
+                    C[i] = B[0] + T.float32(1)
+
+    s = tvm.tir.Schedule(func)
+    [around] = s.get_child_blocks(s.get_block("root"))
+    [loop] = s.get_loops(around)
+    s.annotate(loop, "software_pipeline_stage", [0, 1])
+    s.annotate(loop, "software_pipeline_order", [0, 1])
+    after = in_blocks(s.mod["main"])
+    [block] = [b for b in collect(after.body, tvm.tir.Block) if b.alloc_buffers]
+    assert [str(r.region[0].extent) for r in (*block.reads, *block.writes)] == ["T.max(1, n)", "T.max(n, 1)"]
+    for n in (0, 1, 5):
+        inputs = [np.arange(n, dtype="float32"), np.zeros(n, "float32")]
+        np.testing.assert_array_equal(results(func, inputs)[1], results(after, inputs)[1])

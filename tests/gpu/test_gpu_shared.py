@@ -1,6 +1,9 @@
 """The sizes and places of shared memory: what threads use together, and lives that share space."""
+from textwrap import indent
+
 import pytest
 from gpu_programs import LOOPS, check, lowered, syncs, threads_agree, tiled_product
+from interp import run_threads
 from tir_cases import arguments, results, scheduled
 
 from ingot.ir import te
@@ -9,7 +12,11 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import DeclBuffer
 from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.classic import CLASSIC
+from ingot.ir.transform.context import PassContext
 from ingot.ir.transform.pass_table import TIR
+from ingot.script import from_source
+from ingot.script import tir as T
 
 PASSES = (*LOOPS, "ThreadSync", "FlattenBuffer")
 
@@ -125,3 +132,56 @@ def test_a_size_that_is_no_constant_is_refused():
             s.bind(s.split(s.get_loops(name)[-1], [None, 32])[1], "threadIdx.x")
     with pytest.raises(ValueError, match="shared buffer t_shared has the size n"):
         lowered(scheduled(func, steps), *PASSES, "MergeSharedMemoryAllocations")
+
+
+def merged(func, **config):
+    """The function after the pass as scripts call it, which gives what it gave before."""
+    with PassContext(config=config):
+        done = CLASSIC["MergeSharedMemoryAllocations"]()(IRModule({"main": func}))["main"]
+    inputs = arguments(func)
+    expected = [x.copy() for x in inputs]
+    run_threads(func, *expected)
+    threads_agree(expected, verify(done), inputs)
+    return done
+
+
+STAGES = """
+from ingot.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((288,), "float32"), B: T.Buffer((288,), "float32")):
+    tx = T.launch_thread("threadIdx.x", 96)
+"""
+
+
+@pytest.mark.parametrize("sizes, total", [
+    ((64, 64, 64, 64), 512), ((64, 32, 96, 16), 512), ((16, 16, 48, 1), 260)], ids=str)
+@pytest.mark.parametrize("loop", [False, True])
+def test_scripts_have_one_buffer_of_bytes(sizes, total, loop):
+    """Stages of several sizes, each of which reads the one before, backwards, with barriers between them; in a loop the
+    last turn's values may still be read when the next turn begins."""
+    lines = [f"b{n} = T.decl_buffer(({size},), 'float32', scope='shared.dyn')" for n, size in enumerate(sizes)]
+    lines += [f"if tx < {sizes[0]}:", "    b0[tx] = A[i * 96 + tx]"]
+    for n, (before, size) in enumerate(zip(sizes, sizes[1:])):
+        lines += ["T.tvm_storage_sync('shared.dyn')", f"if tx < {size}:",
+                  f"    b{n + 1}[tx] = b{n}[({before} - 1 - tx) % {before}] + 1.0"]
+    lines += ["T.tvm_storage_sync('shared.dyn')", f"B[i * 96 + tx] = b{len(sizes) - 1}[({sizes[-1]} - 1 - tx) % {sizes[-1]}]"]
+    body = ("for i in range(3):\n" if loop else "i = T.int32(0)\n") + indent("\n".join(lines), "    " * loop)
+    func = from_source(STAGES + indent(body, "    "))
+    done = merged(func)
+    assert pool(done) == total
+    assert [d.buffer.dtype for d in collect(done.body, DeclBuffer)] == ["uint8"]
+
+
+def test_scripts_name_what_has_no_place():
+    @T.prim_func
+    def func(A: T.Buffer((32,), "float32")):
+        tx = T.launch_thread("threadIdx.x", 32)
+        b = T.decl_buffer((32,), scope="shared.dyn")
+        c = T.decl_buffer((32,), scope="shared.dyn")
+        b[tx] = A[tx]
+        c[tx] = A[tx]
+        T.evaluate(T.call_extern("int32", "f", b.data))
+
+    with pytest.raises(ValueError, match="call_extern takes the pointer b, which moves"):
+        CLASSIC["MergeSharedMemoryAllocations"]()(IRModule({"main": func}))

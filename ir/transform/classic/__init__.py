@@ -13,6 +13,7 @@ from ..place_buffers import place_buffers
 from ..simplify import simplify
 from .allocate_workspace import allocate_workspace
 from .alter_op_impl import alter_op_impl
+from .auto_copy import lower_auto_copy
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
 from .contexts import combine_context_call, lower_device_storage_access_info
@@ -31,6 +32,7 @@ from .inline import inline_private_functions
 from .legalize_ops import legalize_ops
 from .layout_free import attach_attr_layout_free_buffers, split_layout_rewrite_preproc
 from .layout_rewrite import remove_weight_layout_rewrite_block
+from .merge_shared import merge_shared_memory_allocations
 from .mixed_precision import mixed_precision
 from .inplace_calls import dataflow_use_inplace_calls
 from .ipc_memory import lower_ipc_alloc_storage
@@ -96,10 +98,13 @@ CLASSIC = rows(
     ("LiftThreadBinding", tir_row, lift_thread_binding),
     ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
+    ("LowerAutoCopy", tir_row, lower_auto_copy),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),
     ("ManifestSharedMemoryLocalStage", tir_row, manifest_shared_memory_local_stage, "opaque blocks"),
+    ("MergeSharedMemoryAllocations", tir_row, on_loops(merge_shared_memory_allocations), "", "", 0, {
+        "tir.merge_static_smem": setting("merge_static_smem", bool)}),
     ("MakePackedAPI", module_row, make_packed_api),
     ("MakeUnpackedAPI", module_row, make_unpacked_api),
     ("NarrowDataType", tir_row, narrow_data_type),

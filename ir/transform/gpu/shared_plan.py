@@ -35,13 +35,10 @@ def merge_shared_memory_allocations(func, static=STATIC_BYTES):
 
 def _planned(kernel, func, static):
     buffers = [d.buffer for d in collect(kernel, DeclBuffer) if d.buffer.scope.startswith("shared")]
-    for b in buffers:
-        if not all(isinstance(s, IntImm) for s in b.shape):
-            raise ValueError(f"{func.title}: the shared buffer {b.name} has the size {' * '.join(map(str, b.shape))}, "
-                             "which is no constant; split the loops around it by constants")
+    constant_sizes(func, buffers)
     if not buffers:
         return kernel
-    lives = _Lives(kernel, buffers)
+    lives = Lives(kernel, buffers)
     total = _bytes(_places(buffers, lambda a, b: True), buffers)
     kept = _mbarriers(kernel)
 
@@ -57,12 +54,20 @@ def _planned(kernel, func, static):
     if small and not any(b.scope == "shared.dyn" for b in buffers):
         return kernel
     waits = [w for n, a in enumerate(buffers) for b in buffers[n + 1:]
-             if _overlap(places, a, b) for w in lives.missing(a, b)]
+             if overlap(places, a, b) for w in lives.missing(a, b)]
     pool = decl_buffer((const(size),), "uint8", "shared_memory", "shared.dyn", data_alignment=max(map(_align, buffers)))
     views = {b: b.replace(scope="shared.dyn", data=pool.data, elem_offset=const(places[b] // b.dtype.bytes))
              for b in buffers}
     kernel = _Pooled(views, set(map(id, waits))).visit(kernel)
     return kernel.replace(body=DeclBuffer(pool, kernel.body))
+
+
+def constant_sizes(func, buffers):
+    """Raise ValueError for a buffer whose size is no constant."""
+    for b in buffers:
+        if not all(isinstance(s, IntImm) for s in b.shape):
+            raise ValueError(f"{func.title}: the shared buffer {b.name} has the size {' * '.join(map(str, b.shape))}, "
+                             "which is no constant; split the loops around it by constants")
 
 
 def _mbarriers(kernel):
@@ -71,7 +76,7 @@ def _mbarriers(kernel):
             for load in collect(call.args, BufferLoad) if load.buffer.dtype == "uint64"}
 
 
-def _size(b):
+def size_of(b):
     return b.shape[0].value * b.dtype.bytes
 
 
@@ -82,11 +87,11 @@ def _align(b):
 def _places(buffers, together):
     """{buffer: its first byte}: the largest first, each as low as those allow that live together with it."""
     places = {}
-    for b in sorted(buffers, key=_size, reverse=True):
-        taken = sorted((places[a], places[a] + _size(a)) for a in places if together(a, b))
+    for b in sorted(buffers, key=size_of, reverse=True):
+        taken = sorted((places[a], places[a] + size_of(a)) for a in places if together(a, b))
         at = 0
         for first, end in taken:
-            if at + _size(b) <= first:
+            if at + size_of(b) <= first:
                 break
             at = max(at, -(-end // _align(b)) * _align(b))
         places[b] = at
@@ -94,11 +99,11 @@ def _places(buffers, together):
 
 
 def _bytes(places, buffers):
-    return -(-max(places[b] + _size(b) for b in buffers) // ALIGN) * ALIGN
+    return -(-max(places[b] + size_of(b) for b in buffers) // ALIGN) * ALIGN
 
 
-def _overlap(places, a, b):
-    return places[a] < places[b] + _size(b) and places[b] < places[a] + _size(a)
+def overlap(places, a, b):
+    return places[a] < places[b] + size_of(b) and places[b] < places[a] + size_of(a)
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ class _Apart:
     again: object = None
 
 
-class _Lives:
+class Lives:
     """Where buffers are used in a kernel. Warps beside the others are done when those are with what these fill."""
 
     def __init__(self, kernel, buffers):
@@ -136,7 +141,7 @@ class _Lives:
         """The buffers of interest that a statement uses."""
         if id(stmt) not in self.used:
             data = {b.data: b for b in self.wanted}
-            found = {x.buffer for x in collect(stmt, (BufferLoad, BufferStore))}
+            found = {data.get(x.buffer.data) for x in collect(stmt, (BufferLoad, BufferStore))}
             found |= {data[v] for call in collect(stmt, Call) for v in call.args if getattr(v, "dtype", "") == "handle"
                       and v in data}
             self.used[id(stmt)] = stmt, found & self.wanted
@@ -151,7 +156,8 @@ class _Lives:
                     return _Apart()  # one is never used
                 (first, last), (start, end) = sorted((min(u), max(u)) for u in users)
                 if last < start:
-                    return self._between(stmt.seq, first, last, start, end, again)
+                    earlier = a if a in self.uses(stmt.seq[last]) else b
+                    return self._between(stmt.seq, first, last, start, end, again, earlier)
                 if first != end:
                     return None
                 stmt = stmt.seq[first]
@@ -168,11 +174,24 @@ class _Lives:
             else:
                 return None
 
-    def _between(self, children, first, last, start, end, again):
+    def _between(self, children, first, last, start, end, again, earlier):
         waits = [n for n, s in enumerate(children) if _is_barrier(s)]
-        wait = None if any(last < n < start for n in waits) else children[start]
+        waited = any(last < n < start for n in waits) or self._waits_after(children[last], earlier)
+        wait = None if waited else children[start]
         back = None if not again or any(n < first or n > end for n in waits) else children[first]
         return _Apart(wait, back)
+
+
+    def _waits_after(self, stmt, buffer):
+        """Whether a statement, a loop, ends with a barrier that no use of a buffer is after."""
+        if not isinstance(stmt, For) or is_bound(stmt) or not isinstance(stmt.extent, IntImm) or stmt.extent.value < 1:
+            return False
+        for s in reversed(stmt.body.seq if isinstance(stmt.body, SeqStmt) else (stmt.body,)):
+            if _is_barrier(s):
+                return True
+            if buffer in self.uses(s):
+                return self._waits_after(s, buffer)
+        return False
 
 
 def _is_barrier(stmt):
