@@ -122,6 +122,9 @@ class CExpr(Vectors):
             raise EmitError(f"{self.dialect.name} has no {kind}; run the lowering passes first")
         return method(e)
 
+    def _Shuffle(self, e):
+        raise EmitError(f"{self.dialect.name} has no {e}: a Shuffle takes lanes of what is loaded and computed from that")
+
     # ------------------------------------------------------------ operators
 
     def is_data(self, e):

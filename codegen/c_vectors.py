@@ -100,8 +100,8 @@ class Vectors:
             name, args = e.op.removeprefix("tir."), e.args
         else:
             what = e.op if isinstance(e, Call) else kind
-            raise EmitError(f"{self.dialect.headers.get('vectors', self.dialect.name)} has no {what}; VectorizeLoop "
-                            "should have kept the loop scalar")
+            raise EmitError(f"{self.dialect.headers.get('vectors', self.dialect.name)} has no {what} of "
+                            f"{e.dtype}: write what each lane computes, or a scalar loop")
         return f"{prefix}_{name}({', '.join(map(self.text, args))})", POSTFIX
 
     @staticmethod

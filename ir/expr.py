@@ -521,7 +521,7 @@ def cast(value, dtype):
 
 _DIVISIONS = ("FloorDiv", "FloorMod", "Div", "Mod")
 _NEUTRAL = {("Add", 0), ("Sub", 0), ("Mul", 1), ("FloorDiv", 1), ("Div", 1)}  # right operands that change nothing
-_NOTHING = {("Mul", 0), ("FloorMod", 1), ("Mod", 1)}  # and those that give 0
+_NOTHING = {("Mul", 0), ("FloorMod", 1), ("Mod", 1)}  # and those that give 0, where the other has no effect
 
 
 def binary(cls, a, b):
@@ -545,10 +545,11 @@ def binary(cls, a, b):
             return cls(a, b) if value is None else const(value, _dtype_of(cls, a))
         if (name, b.value) in _NEUTRAL:
             return a
-        if (name, b.value) in _NOTHING:
-            return const(0, a.dtype)
-    elif isinstance(a, IntImm) and name in ("Add", "Mul"):
-        return b if (name, a.value) in _NEUTRAL else a if (name, a.value) in _NOTHING else cls(a, b)
+        return const(0, a.dtype) if (name, b.value) in _NOTHING and not upper("has_effect")(a) else cls(a, b)
+    if isinstance(a, IntImm) and name in ("Add", "Mul"):
+        if (name, a.value) in _NEUTRAL:
+            return b
+        return a if (name, a.value) in _NOTHING and not upper("has_effect")(b) else cls(a, b)
     return cls(a, b)
 
 

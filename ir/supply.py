@@ -2,27 +2,23 @@
 from __future__ import annotations
 
 from .module import GlobalVar
+from .names import Names, unique_name
 
 
 class NameSupply:
     """Gives each name once, with `prefix` and _ before it; a name that is taken gets a number."""
 
     def __init__(self, prefix=""):
-        self.prefix, self._taken = prefix, {}  # name -> the number that it got last
+        self.prefix, self._taken = prefix, Names()
 
     def fresh_name(self, name, add_prefix=True, add_underscore=True):
         """A free name like `name`, which it is from now on not; points become _. add_underscore: before its number."""
-        name = wanted = self._named(name, add_prefix).replace(".", "_")
-        while wanted in self._taken:
-            self._taken[name] += 1
-            wanted = f"{name}{'_' if add_underscore else ''}{self._taken[name]}"
-        self._taken[wanted] = 0
-        return wanted
+        return unique_name(self._named(name, add_prefix).replace(".", "_"), self._taken, "_" if add_underscore else "")
 
     def reserve_name(self, name, add_prefix=True):
         """Take a name, and return it."""
         name = self._named(name, add_prefix)
-        self._taken.setdefault(name, 0)
+        self._taken.add(name)
         return name
 
     def contains_name(self, name, add_prefix=True):

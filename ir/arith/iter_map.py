@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import lcm, prod
 
-from ..expr import Range, Var, as_expr, const, substitute
+from ..expr import Not, Range, Var, as_expr, const, substitute
 from . import floor_rules
 from .canonical import INDEX_TYPES
 from .const_int_bound import INF, linear_bound
@@ -357,8 +357,10 @@ class Detector:
             if more:
                 raise NotAffine("a condition that is not a conjunction of <, <=, >, >=")
             loop_part = Linear({a: -k for a, k in gap.terms.items() if self._live(a)}, 0)
-            if not loop_part.terms:
-                continue  # holds or fails for all loops together
+            if not loop_part.terms:  # holds or fails for all loops together
+                if self.an.can_prove(Not(condition)):
+                    raise NotAffine("a condition that never holds")
+                continue
             limit = Linear({a: k for a, k in gap.terms.items() if not self._live(a)}, gap.const + 1)
             ready.append((len(self._live(loop_part)), condition, loop_part, limit))
         if not ready:

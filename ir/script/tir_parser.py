@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 
 from ..dtype import DataType
-from ..expr import Broadcast, IterVar, PrimExpr, StringImm, Var, cast
+from ..expr import Broadcast, Call, IterVar, PrimExpr, StringImm, Var, cast, const
+from ..node import collect
 from ..tir.buffer import Buffer
+from ..tir.effects import RETURN
 from ..tir.function import PrimFunc
 from ..tir.intrin import ret
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
@@ -27,6 +29,7 @@ class TIRParser(BlockParser):
 
     def __init__(self, source, env, trusted=False):
         super().__init__(source, env, trusted)
+        self.returned = None  # the dtype that the function is declared to return
         self.shared = {}  # name -> Var that belongs to the whole module
         self.places = {}  # id of a statement -> (the statement, its source and syntax tree)
 
@@ -55,8 +58,14 @@ class TIRParser(BlockParser):
         self.frames.append(Frame())
         for a in self._arguments(node):
             self._parameter(a)
+        declared = None if node.returns is None else self.eval(self.annotation(node.returns))
+        self.returned = declared.dtype if isinstance(declared, DTypeName) and declared.dtype != "void" else None
         func = self.closed_function(joined(self.suite(node.body)))
         self.scopes.pop()
+        for call in collect(func.body, Call) if self.returned else ():
+            if call.op == RETURN and call.dtype != self.returned:
+                self.fail(node.returns, f"{node.name} is declared to return {self.returned}, but returns "
+                                        f"{call.args[0]}, which is {call.dtype}: cast it, or declare that")
         return func
 
     def closed_function(self, body):
@@ -144,6 +153,8 @@ class TIRParser(BlockParser):
 
     def stmt_Return(self, node):
         value = None if node.value is None else self.eval(node.value)
+        if self.returned and isinstance(value, (int, float)):
+            value = const(value, self.returned)
         if isinstance(value, (int, float)) or isinstance(value, PrimExpr) and value.dtype.lanes == 1:
             return Evaluate(ret(value))
         self.fail(node, "a prim_func returns a number or nothing: store tensors into the buffers of its parameters")

@@ -26,6 +26,7 @@ def effects_of(e):
     return [call for call in collect(e, Call) if acts(call)]
 
 
+@provides("has_effect")
 def has_effect(e):
     """Whether evaluating an expression does more than give a value."""
     return bool(effects_of(e))

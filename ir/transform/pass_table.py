@@ -76,6 +76,7 @@ from .lane_indexed_dot import lane_indexed_dot
 from .lane_indexed_fma import lane_indexed_fma
 from .lift_params import lift_transform_params
 from .lookup_tables import lookup_tables
+from .loop_extents import name_extents
 from .loop_partition import loop_partition
 from .lower_alloc_tensor import lower_alloc_tensor
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
@@ -115,6 +116,7 @@ from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, legalize_scalars, storage_legalize
 from .split_sums import split_sums
+from .split_vectors import split_vectors
 from .stream_rows import stream_rows
 from .symbols import attach_global_symbol, normalize_global_var
 from .register_transpose import register_transpose
@@ -300,6 +302,7 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("InjectPermutedLayout", _tir, inject_permuted_layout, "opaque blocks, no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("NameExtents", _tir, name_extents, "no blocks"),
     ("RemoveAssume", _tir, remove_assume),
     ("InjectVirtualThread", _tir, on_loops(inject_virtual_thread), "no blocks, shaped buffers"),
     ("GuardRedundantStores", _tir, on_loops(guard_redundant_stores), "no blocks"),
@@ -317,6 +320,7 @@ TIR = _rows(
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
     ("Simplify", _tir, simplify, "", "", 0, {"tir.Simplify": SIMPLIFY}, {"keep_no_ops": False}),
     ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
+    ("SplitVectors", _tir, split_vectors, "flat buffers"),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("AccumulateInRegisters", _tir, accumulate_in_registers, "flat buffers"),

@@ -83,11 +83,11 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "RemoveAssume",
-    "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameExtents",
+    "RemoveAssume", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
-    "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
-    "SmallFloatScalars", "InjectPrefetch",
+    "HoistSumPredicate", "SplitVectors", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote",
+    "RegisterTranspose", "SmallFloatScalars", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "LoadStored", "NarrowDataType", "FindOverwrites")
 _LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "DotBytes", "Accumulate", "DotRows", "RoundToBytes",
@@ -99,13 +99,13 @@ _GPU = (
     "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
     "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
-    "InjectPermutedLayout", "LowerOpaqueBlock", "RemoveAssume", "InjectVirtualThread", "GuardRedundantStores",
-    "ThreadSync", "FlattenBuffer",
+    "InjectPermutedLayout", "LowerOpaqueBlock", "NameExtents", "RemoveAssume", "InjectVirtualThread",
+    "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
-    "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "SplitConditions",
-    "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "SplitWarpRoles", "LowerIntrin",
-    "VerifyHints")
+    "SplitVectors", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize",
+    "SplitConditions", "LiftWorkspace", "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations",
+    "SplitWarpRoles", "LowerIntrin", "VerifyHints")
 _LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
@@ -134,7 +134,8 @@ def pipeline_for(target, network=None):
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
              "InjectSoftwarePipeline": {"is_async": kind == "cuda"},
-             "LowerThreadAllreduce": {"active": False, "shuffles": kind == "cuda"}}
+             "LowerThreadAllreduce": {"active": False, "shuffles": kind == "cuda"},
+             "SplitVectors": {"simd": kind == "c"}}
     if kind == "opencl":  # which knows no warps
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind == "c" and network:

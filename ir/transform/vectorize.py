@@ -39,7 +39,8 @@ _FLOATS = _Forms(_ARITHMETIC, VECTOR_LANES)
 _HALVES = _Forms({**_ARITHMETIC, str(HALF): _ARITHMETIC["float32"]}, (LANES,))
 
 
-def _forms(func):
+def forms_of(func):
+    """The vectors that a function may have."""
     return _HALVES if computed_in_halves(func) else _FLOATS
 
 
@@ -55,7 +56,7 @@ def vectorize_loop(func, enable_vectorize=True):
     become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
     REDUCE_LANES become one reduction of a vector where they can.
     """
-    return func.replace(body=_VectorizeLoops(enable_vectorize, _forms(func)).visit(func.body))
+    return func.replace(body=_VectorizeLoops(enable_vectorize, forms_of(func)).visit(func.body))
 
 
 class _VectorizeLoops(Mutator):
@@ -303,7 +304,7 @@ def rewrite_vector_types(func):
     that the C compiler keeps it in registers. Requires vectors. Ensures such buffers have a vector dtype, but those
     that are too large for the stack.
     """
-    scan = _ScanVectorAccess(_forms(func))
+    scan = _ScanVectorAccess(forms_of(func))
     scan.visit(func.body)
     lanes = {k: v for k, v in scan.lanes.items() if v > 1}
     return func.replace(body=_UseVectorTypes(lanes, scan).visit(func.body)) if lanes else func

@@ -126,3 +126,15 @@ T = Var("t")
 def test_what_c_cannot_say(stmt, message):
     with pytest.raises(EmitError, match=message):
         statement(stmt)
+
+
+def test_a_loop_runs_as_often_as_its_extent_says_at_first():
+    def body(i):
+        return tir.seq(BufferStore(N, N[0] - 1, (const(0),)), BufferStore(N, N[i + 1] + 1, (i + 1,)))
+    counted = tir.prim_func([N], loop("i", N[0], body))
+    text = print_function(lower_prim_func(counted), "f").body
+    assert "= N[0];" in text.replace("n[0]", "N[0]") and "i < i_extent;" in text
+    calls = tir.prim_func([N], loop("i", tir.call_extern("int32", "count"), lambda i: BufferStore(N, i, (i,))))
+    assert "i_extent = count();" in print_function(lower_prim_func(calls), "f").body
+    apart = tir.prim_func([N, X], loop("i", N[0], lambda i: BufferStore(X, const(1.0), (i,))))
+    assert "i < n[0];" in print_function(lower_prim_func(apart), "f").body

@@ -8,7 +8,7 @@ from arith_brute import assignments, evaluate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingot.ir.arith import Analyzer, affine_domains, is_affine_binding
+from ingot.ir.arith import Analyzer, affine_domains, detect_iter_map, is_affine_binding
 from ingot.ir.expr import And, IntImm, Range, Var
 
 I, J, K, N, M = (Var(name) for name in "ijknm")
@@ -190,3 +190,9 @@ def test_accepted_maps_are_bijections(case, bijective):
 @given(real_maps(), st.booleans())
 def test_accepted_splits_are_bijections(case, bijective):
     check_by_brute_force(*case, bijective)
+
+
+@pytest.mark.parametrize("condition", [K > 0, I < 0, And(I < 4, I * 0 + K > 1)])
+def test_no_map_where_no_iteration_is_left(condition):
+    found = detect_iter_map([I], ranges(i=8, k=1), condition)
+    assert not found.indices and [*found.errors] == ["a condition that never holds"]

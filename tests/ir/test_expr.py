@@ -175,3 +175,10 @@ def test_misuse_is_named(build, error, message):
 
 def test_int_immediates_are_indices():
     assert [10, 20, 30][IntImm("int32", 1)] == 20
+
+
+def test_what_has_an_effect_is_computed():
+    called = tir.call_extern("int32", "next", 1)
+    for e in (called * 0, 0 * called, called % 1):
+        assert isinstance(e, (Mul, FloorMod)) and called in (e.a, e.b)
+    assert is_const_int(I * 0, 0) and is_const_int(0 * I, 0) and is_const_int(I % 1, 0)

@@ -263,3 +263,10 @@ def caught_in(text):
 def test_functions_are_refused(text, message):
     with pytest.raises(ScriptError, match=message):
         from_source(text)
+
+
+def test_what_is_returned_is_as_declared():
+    text = "@T.prim_func\ndef f(a: T.int32) -> T.{}:\n    return {}"
+    assert from_source(text.format("int64", "1")).ret_type == "int64"
+    with pytest.raises(ScriptError, match="f is declared to return float32, but returns a, which is int32"):
+        from_source(text.format("float32", "a"))
