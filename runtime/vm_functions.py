@@ -51,6 +51,22 @@ def match_prim_value(given, heap, code, value, context=""):
     match_shape(ShapeTuple([given]), heap, 1, code, value, context)
 
 
+# ---------------------------------------------------------------- graphs of kernels
+
+def get_cached_alloc(state, function, number):
+    """What a function of storages gave when it was first called, in this machine and under this number."""
+    kept = state.__dict__.setdefault("storages", {})
+    if number not in kept:
+        kept[number] = function()
+    return kept[number]
+
+
+def run_or_capture(state, function, args, number, shape=None):
+    """What a function of kernels gives: they are run, one by one, on whatever device. number, shape: of the graph that a
+    runtime might have captured before."""
+    return function(*args)
+
+
 # ---------------------------------------------------------------- checks
 
 def _holds(name, value, kinds, what, context):
@@ -131,6 +147,7 @@ def _of_state(name):
 _ROWS = {
     "to_device": lambda value, *_: value.copyto(value.device), "ensure_zero_offset": lambda value: value,
     "tuple_reset_item": _reset, "make_prim_value": lambda heap, code, value: make_shape(heap, 1, code, value)[0],
+    "cuda_graph.get_cached_alloc": get_cached_alloc, "cuda_graph.run_or_capture": run_or_capture,
     "alloc_shape_heap": lambda state, size: empty((size,), "int64"),
     "invoke_debug_func": _debug, "debug_print": _debug_print,
     **{f.__name__: f for f in (make_shape, match_shape, match_prim_value, check_shape_info, check_tensor_info,

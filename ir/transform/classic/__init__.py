@@ -16,6 +16,7 @@ from .alter_op_impl import alter_op_impl
 from .auto_copy import lower_auto_copy
 from .common_subexpr import common_subexpr_elim
 from .convert_layout import convert_layout_of_blocks
+from .cuda_graph import rewrite_cuda_graph
 from .contexts import combine_context_call, lower_device_storage_access_info
 from .decompose import decompose_for_inference, decompose_for_training
 from .device import annotate_device_regions, lower_device_kernel_launch, split_host_device
@@ -145,6 +146,8 @@ GRAPHS = rows(
     ("RealizeVDevice", scripted_row, realize_vdevice),
     ("UpdateVDevice", scripted_row, update_vdevice),
     ("AttachAttrLayoutFreeBuffers", module_row, attach_attr_layout_free_buffers),
+    ("RewriteCUDAGraph", module_row, rewrite_cuda_graph, "", "", 0, {"relax.backend.use_cuda_graph": (
+        flag, lambda value: {"enabled": value})}, {"enabled": False}),
     ("SplitLayoutRewritePreproc", module_row, split_layout_rewrite_preproc),
     ("UpdateParamStructInfo", scripted_row, update_param_struct_info),
     ("AllocateWorkspace", module_row, allocate_workspace),
