@@ -22,7 +22,10 @@ class Stmt(Node):
 
 
 def _tuple_of_indices(access):
-    """Indices that are a list, which may hold numbers, become a tuple of expressions."""
+    """Indices that are a list, which may hold numbers, become a tuple of expressions; what a builder has for a buffer
+    is that buffer."""
+    if not isinstance(access.buffer, Buffer) and hasattr(access.buffer, "asobject"):
+        object.__setattr__(access, "buffer", access.buffer.asobject())
     if type(access.indices) is not tuple:
         object.__setattr__(access, "indices", tuple(map(as_expr, access.indices)))
 

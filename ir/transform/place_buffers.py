@@ -39,7 +39,8 @@ def place_buffers(func, precise=False):
 
 
 class Aliases:
-    """Which buffer's memory a buffer is: matched buffers stand for the one that they are matched to."""
+    """Which buffer's memory a buffer is: matched buffers stand for the one that they are matched to, views for the one
+    that allocates their data."""
 
     def __init__(self):
         self.of = {}
@@ -53,7 +54,7 @@ class Aliases:
             self.of[id(match.buffer)] = self.pointers[match.buffer.data] = self[match.source.buffer]
 
     def __getitem__(self, buffer):
-        return self.of.get(id(buffer), id(buffer))
+        return self.of.get(id(buffer), self.pointers.get(buffer.data, id(buffer)))
 
 
 class _Scan(Visitor):

@@ -23,7 +23,7 @@ def is_no_op(stmt):
 
 
 def remove_no_op(func, use_dataflow_analysis=False):
-    """Requires no views. Ensures that temporaries are stored to only where something else than temporaries needs
+    """Ensures that temporaries are stored to only where something else than temporaries needs
     it, no element is stored to itself, and there are no loops, branches, blocks, lets and allocations around
     nothing, nor lets of variables that nothing uses. use_dataflow_analysis: nor stores of values that are provably
     there (KnownValues), nor, among those left, stores that are overwritten before they are read (DeadElements)."""
@@ -177,7 +177,8 @@ class _Remove(Mutator):
         block = block.replace(init=init, body=body)
         if not any(self.alias[r.buffer] in self.dead for r in (*block.reads, *block.writes)):
             return block.replace(alloc_buffers=tuple(b for b in block.alloc_buffers if id(b) not in self.dead))
-        used = {id(x.buffer) for x in collect((init, body), (BufferLoad, BufferStore))}
+        used = {key for x in collect((init, body), (BufferLoad, BufferStore)) for key in (
+            id(x.buffer), self.alias[x.buffer])}
         matches = tuple(m for m in block.match_buffers if self.alias[m.buffer] not in self.dead)
         used |= {id(m.source.buffer) for m in matches}
         pointers = {v for v in collect((init, body), Var) if v in self.alias.pointers}

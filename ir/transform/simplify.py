@@ -54,7 +54,8 @@ class _Simplify(Mutator):
         if isinstance(extent, IntImm):
             if extent.value <= 0:
                 return Evaluate(const(0))
-            if extent.value == 1 and loop.kind != "thread_binding" and FULL_LANES not in loop.annotations:
+            stays = FULL_LANES in loop.annotations or self.casts and loop.annotations
+            if extent.value == 1 and loop.kind != "thread_binding" and not stays:
                 if reads_state(minimum):  # what it loads may change in the body
                     return self.visit(LetStmt(loop.loop_var, loop.min, loop.body))
                 self.analyzer.bind(loop.loop_var, Range(minimum, extent), allow_override=True)

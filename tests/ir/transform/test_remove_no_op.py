@@ -1,11 +1,14 @@
 """RemoveNoOp: stores, loops, branches and variables that do nothing."""
 import pytest
+from tir_cases import arguments, assert_same_results, results
 
 import ingot as tvm
-from ingot.ir.node import structural_equal
+from ingot.ir.node import collect, structural_equal
 from ingot.ir.script.functions import from_source
+from ingot.ir.tir import DeclBuffer
 from ingot.ir.transform.assumptions import remove_assume, remove_store_undef
 from ingot.ir.transform.simplify import simplify
+from ingot.script import tir as T
 from ingot.tir.transform import RemoveNoOp
 
 HEAD = "@T.prim_func\ndef main(A: T.Buffer((16,), \"int32\"), n: T.int32):\n"
@@ -49,3 +52,22 @@ def test_simplify_keeps_what_conditions_and_extents_do():
         assert '"f"' in text and '"g"' in text
     source = tvm.build(func, target="c").get_source()
     assert "f() > 0" in source and "g()" in source
+
+
+def test_memory_that_only_views_use_stays():
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        B = T.decl_buffer((4, 5), "float32")
+        V = T.Buffer((4, 4), "float32", data=B.data, strides=(5, 1))
+        D = T.decl_buffer((16,), "float32")
+        W = T.Buffer((4, 4), "float32", data=D.data)
+        for i, j in T.grid(4, 4):
+            V[i, j] = A[i * 4 + j]
+            W[i, j] = V[i, j]
+        for i, j in T.grid(4, 4):
+            C[j * 4 + i] = V[i, j]
+
+    after = tvm.tir.transform.RemoveNoOp()(tvm.IRModule({"main": before}))["main"]
+    assert [d.buffer.name for d in collect(after.body, DeclBuffer)] == ["B"] and "W[" not in str(after)
+    inputs = arguments(before)
+    assert_same_results(results(before, inputs), after, inputs)
