@@ -13,17 +13,18 @@ from ..upper import provides, upper
 from . import highlight  # noqa: F401  (provides what shows a script)
 from .expr_printer import MALFORMED, ExprPrinter, quote
 from .names import identifier
-from .relax_printer import RelaxPrinter
+from .relax_printer import OMITTED, RelaxPrinter
 from .style import PLAIN, renamed, settle, style_of
 from .tir_printer import TIRPrinter, expr_to_str
 
-HEADER = "from ingot.script import {}\n\n"
-_IMPORTS = {"I": "ir as I", "T": "tir as T", "R": "relax as R"}
+# The names that a text uses, as comments: TVM's line, which texts of both begin with. Reading gives them their meaning.
+_IMPORTS = {"I": "# from tvm.script import ir as I\n", "T": "# from tvm.script import tir as T\n",
+            "R": "# from tvm.script import relax as R\n"}
 
 
 # Options of TVM's printer that change nothing here
 _WITHOUT_EFFECT = frozenset("""verbose_expr int_dtype float_dtype buffer_dtype extra_config binding_names
-show_object_address show_all_struct_info""".split())
+show_object_address""".split())
 _MARKS = ("syntax_sugar", "obj_to_underline", "path_to_underline", "obj_to_annotate", "path_to_annotate")
 
 
@@ -42,9 +43,11 @@ def script(node, show_meta=False, **options):
 
 
 def _styled(text_of, node, *, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None,
-            ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", **options):
+            ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", show_all_struct_info=True, **options):
     """text_of(style), as options of `script` ask for it."""
-    style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options})
+    style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options},
+                     alias=module_alias or "", infos=show_all_struct_info,
+                     module=identifier(name) if name is not None and isinstance(node, IRModule) else "Module")
     if set(options) - _WITHOUT_EFFECT:
         raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
     text = text_of(style)
@@ -52,7 +55,7 @@ def _styled(text_of, node, *, name=None, indent_spaces=4, print_line_numbers=Fal
         text = re.sub(r"^(\W?)(class|def) \w+", rf"\1\2 {identifier(name)}", text, count=1, flags=re.MULTILINE)
     if indent_spaces != 4:
         text = re.sub(r"^(    )+", lambda m: " " * (len(m[0]) // 4 * indent_spaces), text, flags=re.MULTILINE)
-    text = renamed(text, I=ir_prefix, T=tir_prefix, R=relax_prefix, cls=module_alias)
+    text = renamed(text, I=ir_prefix, T=tir_prefix, R=relax_prefix)
     return settle(text, num_context_lines, print_line_numbers) if style.marks or print_line_numbers else text
 
 
@@ -133,20 +136,18 @@ def metadata(node):
 
 
 def _with_meta(text, node):
-    """`text` with its constants, as JSON, below the imports."""
+    """`text` with its constants, as JSON, in front."""
     constants = metadata(node)["relax.expr.Constant"] if not isinstance(node, PrimFunc) else []
     if not constants:
         return text
-    head, _, body = text.partition("\n\n")
     saved = quote(save_json(relax.RelaxTuple(tuple(constants))))
-    names = head if re.search(r"\bI\b", head) else head.replace("import ", "import ir as I, ", 1)
-    return f"{names}\n\nmetadata = I.metadata({saved})\n\n{body}"
+    return f"metadata = I.metadata({saved})\n{text.removesuffix(OMITTED).rstrip()}"
 
 
 def _with_header(namespaces, text):
-    """`text` below the import of those namespaces that it uses."""
+    """`text` below the lines that name those namespaces that it uses."""
     used = [n for n in namespaces if re.search(rf"\b{n}\.", text)]
-    return HEADER.format(", ".join(_IMPORTS[n] for n in used)) + text
+    return "".join(_IMPORTS[n] for n in used) + "\n" + text
 
 
 __all__ = ["script", "metadata", "expr_to_str"]

@@ -13,7 +13,7 @@ import re
 from .. import expr as E
 from ..arith import Analyzer
 from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, is_const_int, match_dtype
-from ..module import SYMBOL, linked
+from ..module import SYMBOL, GlobalVar, linked
 from ..node import Node, structural_equal
 from ..tir.buffer import Buffer
 from ..tir.intrin import if_then_else, intrinsic
@@ -57,6 +57,7 @@ class Evaluator:
     """
 
     default_int = "int32"  # the dtype of integers with nothing beside them
+    alone = False  # whether what is read is a function without its module, whose functions go by their names
 
     def __init__(self, source, env, trusted=False):
         self.source, self.env, self.trusted = source, env, trusted
@@ -262,6 +263,8 @@ class Evaluator:
     # ------------------------------------------------------------ calls and subscripts
 
     def eval_Call(self, node):
+        if self.alone:
+            self._name_callee(node)
         function = self.eval(node.func)
         if isinstance(function, Form):
             return function.handler(self, node)
@@ -270,6 +273,13 @@ class Evaluator:
         for k in node.keywords:
             kwargs.update({k.arg: self.eval(k.value)} if k.arg else self.eval(k.value))
         return self.call(node, function, args, kwargs)
+
+    def _name_callee(self, node):
+        """A name of nothing else that is called, or is what R.call_tir calls, is a function of the module."""
+        by_name = getattr(node.func, "attr", "").startswith("call_tir") and node.args
+        callee = node.args[0] if by_name else node.func
+        if isinstance(callee, ast.Name) and not any(callee.id in known for known in (*self.scopes, self.env, BUILTINS)):
+            self.scopes[0][callee.id] = GlobalVar(callee.id)
 
     def call(self, node, function, args, kwargs):
         """function(*args, **kwargs), what it raises pointing at `node`."""

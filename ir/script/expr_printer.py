@@ -34,6 +34,10 @@ OPERATORS = {
 # class -> the function it prints as, with the node's fields as arguments
 FUNCTIONS = {"Min": "T.min", "Max": "T.max", "Mod": "T.truncmod", "Select": "T.Select", "Ramp": "T.Ramp",
              "Broadcast": "T.Broadcast"}
+# class -> the constants on the left, and those on the right, that TVM computes with at once when a script is read: the
+# operator is spelled as a function then, which computes nothing. So it is where both operands are constants.
+FOLDED = {"Add": ((0,), (0,)), "Sub": ((), (0,)), "Mul": ((0, 1), (0, 1)), "Div": ((0,), (1,)),
+          "FloorDiv": ((0,), (1,)), "FloorMod": ((0,), (1,)), "And": ((0, 1), (0, 1)), "Or": ((0, 1), (0, 1))}
 # What printing a partial tree may raise: a field is missing or of another type than the node's.
 MALFORMED = (AttributeError, TypeError, ValueError, LookupError)
 
@@ -62,6 +66,7 @@ class ExprPrinter:
     """
 
     style = PLAIN
+    module_name = None  # of the module that a function is printed in
 
     def __init__(self, names=None, default_int="int32"):
         self.names = names or NameTable()
@@ -101,10 +106,10 @@ class ExprPrinter:
 
     def _operator(self, kind, e):
         operator, precedence, left = OPERATORS[kind]
-        if kind == "Div" and _is_integer(e):
-            return f"T.truncdiv({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         if kind == "Sub" and _is_negation(e):
             return "-" + self.expr(e.b, UNARY + 1), UNARY
+        if kind == "Div" and _is_integer(e) or self.default_int == "int32" and _is_folded(kind, e.a, e.b):
+            return f"T.{kind}({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         if self._is_bare(e.a) and self._is_bare(e.b):  # Python itself would compute 2 * 3
             return f"T.{e.a.dtype}({e.a.value}) {operator} {self.expr(e.b, precedence + 1)}", precedence
         return f"{self.expr(e.a, left)} {operator} {self.expr(e.b, precedence + 1)}", precedence
@@ -133,8 +138,7 @@ class ExprPrinter:
         return f"T.{e.dtype}({e.value})", ATOM
 
     def expr_FloatImm(self, e):
-        finite = np.isfinite(e.value)
-        return f"T.{e.dtype}({repr(e.value) if finite else quote(e.value)})", ATOM
+        return f"T.{e.dtype}({number(e.value) if np.isfinite(e.value) else quote(e.value)})", ATOM
 
     def expr_StringImm(self, e):
         return quote(e.value), ATOM
@@ -172,7 +176,8 @@ class ExprPrinter:
     def expr_Call(self, e):
         args = self.exprs(e.args)
         if isinstance(e.op, GlobalVar):
-            return f"cls.{identifier(e.op.name)}({', '.join(args)})", ATOM
+            module = f"{self.module_name}." if self.module_name else ""
+            return f"{module}{identifier(e.op.name)}({', '.join(args)})", ATOM
         short = str(e.op).removeprefix("tir.")
         if e.op in NAMED_DTYPES or e.op in DTYPE_FIRST:
             return f"T.{short}({', '.join([quote(e.dtype), *args])})", ATOM
@@ -196,7 +201,17 @@ class ExprPrinter:
 
     def access(self, buffer, indices):
         """buffer[i, j]; a buffer of no dimensions is indexed with ()."""
-        return f"{self._buffer_name(buffer)}[{', '.join(self.exprs(indices)) or '()'}]"
+        return f"{self._buffer_name(buffer)}[{', '.join(map(self._index, indices)) or '()'}]"
+
+    def _index(self, i):
+        """One index; a vector of indices, whose step and length are known, as a slice."""
+        if type(i).__name__ != "Ramp" or not _is_slice(i):
+            return self.expr(i)
+        if type(i.lanes) is not int:  # T.vscale() * 4
+            start, zero = self.expr(i.base, ADDITIVE), isinstance(i.base, IntImm) and i.base.value == 0
+            return f"{start}:{i.lanes!r}" if zero else f"{start}:{start} + {i.lanes!r}"
+        step = "" if i.stride.value == 1 else f":{self.expr(i.stride)}"
+        return ":".join(self.bounds(i.base, IntImm(i.stride.dtype, i.lanes * i.stride.value))) + step
 
     def expr_BufferRegion(self, r):
         parts = [self.range_index(i) for i in r.region]
@@ -239,10 +254,11 @@ class ExprPrinter:
             return self.expr(v)
         if isinstance(v, str):
             return quote(v)
-        if isinstance(v, float) and not np.isfinite(v):
-            return f"float({quote(v)})"
+        if isinstance(v, float):
+            return number(v) if np.isfinite(v) else f"float({quote(v)})"
         if isinstance(v, dict):
-            return "{" + ", ".join(f"{self.value(k)}: {self.value(x)}" for k, x in v.items()) + "}"
+            items = sorted(v.items()) if all(isinstance(k, str) for k in v) else v.items()
+            return "{" + ", ".join(f"{self.value(k)}: {self.value(x)}" for k, x in items) + "}"
         if isinstance(v, (list, tuple)):
             return sequence([self.value(x) for x in v], "[]" if isinstance(v, list) else "()")
         if isinstance(v, np.ndarray):
@@ -257,6 +273,26 @@ class ExprPrinter:
         """A malformed node, or one without a spelling of its own: class and fields, so that printing never fails."""
         fields = [f"{f}={self.value(getattr(e, f))}" for f in e._fields if f not in e._ignore]
         return f"I.{type(e).__name__}({', '.join(fields)})"
+
+
+def number(value):
+    """A finite float: of a whole one its digits and .0, of others as many digits as its double has."""
+    return f"{value:.1f}" if value == int(value) else f"{value:.17g}"
+
+
+def _is_folded(kind, a, b):
+    """Whether TVM would compute with a constant operand when it reads the operator."""
+    left, right = FOLDED.get(kind, ((), ()))
+    known = [isinstance(v, (IntImm, FloatImm)) for v in (a, b)]
+    return all(known) or known[0] and a.value in left or known[1] and b.value in right
+
+
+def _is_slice(ramp):
+    """Whether `start:stop:step` says all of a vector of indices."""
+    stride = ramp.stride
+    known = ramp.lanes > 1 if type(ramp.lanes) is int else stride.value == 1
+    return (ramp.count is None and known and isinstance(stride, IntImm) and stride.value > 0
+            and stride.dtype == _dtype(ramp.base))
 
 
 def _dtype(e):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ..expr import Range, Var, as_expr, const
 from ..module import GlobalVar, IRModule
@@ -55,6 +56,7 @@ ROWS = {
 I = Namespace("I", ROWS, _node_class, {  # noqa: E741
     "pyfunc": "a module holds prim_funcs and graph functions"})
 NAMESPACES = {"ir": I, "tir": T, "relax": R}
+_NAMED = re.compile(r"# from tvm\.script import (ir|tir|relax) as (\w+)$")  # above what is printed
 
 
 class ModuleParser(Evaluator):
@@ -62,6 +64,7 @@ class ModuleParser(Evaluator):
         super().__init__(source, env, trusted)
         self.metadata = metadata or {}
         self.check_well_formed = True
+        self.functions = {}  # those of the class, by name
         self.global_infos = {}  # those of the class
         self.shared = {}  # name -> Var declared in the class: it belongs to all functions
 
@@ -72,13 +75,14 @@ class ModuleParser(Evaluator):
         self.metadata = metadata or {}
         nodes = self.source.parse()
         if not any(isinstance(n, (ast.Import, ast.ImportFrom)) for n in nodes):
-            self.env = {"I": I, "T": T, "R": R, **self.env}
+            named = {m[2]: NAMESPACES[m[1]] for m in map(_NAMED.match, self.source.lines) if m}
+            self.env = {"I": I, "T": T, "R": R, **named, **self.env}
         modules, functions = [], {}
         for node in nodes:
             if isinstance(node, ast.ClassDef):
                 modules.append(self.class_module(node))
             elif isinstance(node, ast.FunctionDef):
-                functions.update(self._function(node))
+                functions.update(self._function(node, alone=True))
             else:
                 self._top_statement(node)
         if len(modules) + (1 if functions else 0) != 1:
@@ -176,7 +180,7 @@ class ModuleParser(Evaluator):
         found = None if node.returns is None else self.eval(node.returns)
         return Evaluate(ret(const(0, found.dtype))) if isinstance(found, DTypeName) and found.dtype != "void" else None
 
-    def _function(self, node):
+    def _function(self, node, alone=False):
         """{name: function} of a decorated ast.FunctionDef; {} of a macro."""
         kind, keywords = self._decorator(node)
         if kind is macro:
@@ -186,7 +190,7 @@ class ModuleParser(Evaluator):
         cls = TIRParser if is_tir else RelaxParser
         parser = cls(self.source, self.env, self.trusted)
         parser.shared = self.shared
-        parser.metadata = self.metadata
+        parser.metadata, parser.alone = self.metadata, alone
         parser.function_of, parser.add_function = self._signature, self._add
         check = self.check_well_formed and keywords.get("check_well_formed", True)
         if not is_tir:

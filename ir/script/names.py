@@ -15,7 +15,7 @@ def identifier(hint):
     name = re.sub(r"\W", "_", str(hint)) or "v"
     if not (name[0].isalpha() or name[0] == "_"):
         name = "v" + name if name[0] == "_" else "v_" + name
-    return name + "_" if keyword.iskeyword(name) or name in RESERVED else name
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 class NameTable:
@@ -26,7 +26,7 @@ class NameTable:
 
     def __init__(self):
         self._text = {}  # id -> (object, text): holding the object keeps its id from being reused
-        self._used = set()
+        self._used = set(RESERVED)
         self._scopes = [[]]  # per scope, the (id, name) pairs that end with it
 
     @contextmanager
@@ -40,9 +40,18 @@ class NameTable:
                 self._text.pop(key, None)
                 self._used.discard(name)
 
-    def define(self, obj, hint):
-        """A new name for `obj` in the current scope: the hint, or hint_1, hint_2 ... when taken."""
-        return self._enter(obj, hint, self._scopes[-1])
+    @property
+    def level(self):
+        """The number of the current scope."""
+        return len(self._scopes) - 1
+
+    def reserve(self, name):
+        """Give a name to nothing."""
+        self._used.add(name)
+
+    def define(self, obj, hint, level=-1):
+        """A new name for `obj` in the current scope, or that of a level: the hint, or hint_1, hint_2 ... when taken."""
+        return self._enter(obj, hint, self._scopes[level])
 
     def bind(self, obj, text):
         """Print `obj` as `text` (such as "A.data") within the current scope; reserves no name."""

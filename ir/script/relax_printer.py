@@ -2,8 +2,7 @@
 
 In a signature symbolic dimensions are quoted ("batch"); the body declares each with `batch = T.int64()`, or the class
 those that functions share. R.output lists the variables of a dataflow block that are visible outside it. Constants of
-one element without dimensions print as R.const; the others as metadata["relax.expr.Constant"][i], and a comment below
-the text says what they are.
+one element without dimensions print as R.const; the others as metadata["relax.expr.Constant"][i].
 """
 from __future__ import annotations
 
@@ -18,6 +17,9 @@ from .expr_printer import ATOM, quote, sequence
 from .names import identifier
 from .tir_printer import TIRPrinter
 
+OMITTED = "\n# Metadata omitted. Use show_meta=True in script() method to show it."  # below a text without its constants
+RELAX_HEADER = "# from tvm.script import relax as R"  # above a function in a function
+
 
 class RelaxPrinter(TIRPrinter):
     """Prints graph functions; integers in shapes are int64 and print bare."""
@@ -25,12 +27,15 @@ class RelaxPrinter(TIRPrinter):
     def __init__(self):
         super().__init__()
         self.default_int = "int64"
-        self._alone = False  # what is printed is no module or function: functions of the module go by their bare names
         self._named = set()  # ids of variables of nothing that something uses
         self._void = set()  # ids of variables of nothing, which statements without a name give
         self._constants = {}  # id -> (index, Constant)
         self.devices = []  # those of the module, which struct info speaks of by number
         self._quoting = False  # inside a signature: symbolic dimensions are quoted
+        self._module_name = None  # of the module that is printed
+        self._late = None  # lines at the top of the function that is printed, which its text turns out to need
+        self._level = 0  # the scope of that function
+        self._aliased = False  # whether it has a name for the module
 
     # ------------------------------------------------------------ modules and functions
 
@@ -38,11 +43,17 @@ class RelaxPrinter(TIRPrinter):
         """The text of an IRModule."""
         with self.marked(mod):
             self._module(mod)
-        return "\n".join(self.lines + self._constant_notes())
+        return self._complete()
+
+    def _complete(self):
+        """The lines as text, which ends without a blank line."""
+        return "\n".join(self.lines).rstrip() + (OMITTED if self._constants else "")
 
     def _module(self, mod):
+        self._module_name = self.style.module
+        self.names.reserve(self.style.module)
         self.line("@I.ir_module")
-        with self.suite("class Module:"):
+        with self.suite(f"class {self.style.module}:"):
             shared = _shared_dims(mod)
             for v in shared:
                 self.names.define(v, v.name)
@@ -53,30 +64,31 @@ class RelaxPrinter(TIRPrinter):
                 self.devices = list(mod.global_infos.get("vdevice", ()))
                 infos = {k: list(v) for k, v in mod.global_infos.items()}
                 self.line(f"I.module_global_infos({self.value(infos)})")
-            for i, (name, func) in enumerate(mod.functions.items()):
-                if i or mod.attrs or mod.global_infos or shared:
-                    self.lines.append("")
+            for name, func in sorted(mod.functions.items(), key=_place):
                 self._module_function(name, func)
 
     def _module_function(self, name, func):
         if isinstance(func, PrimFunc):
             printer = TIRPrinter(self.names)
-            printer.style = self.style
+            printer.style, printer.module_name = self.style, self._module_name
             for text in printer.function(func, name).split("\n"):
                 self.line(text)
         elif isinstance(func, Function):
             self._function(func, name)
         else:
             self.line(f"{identifier(name)} = {self.value(func)}")
+            return
+        self.lines.append("")
 
     def function_text(self, func):
         """The text of one graph function."""
+        for gv in collect(func, GlobalVar):
+            self.names.reserve(gv.name)
         self._function(func, (func.attrs or {}).get("global_symbol", "main"))
-        return "\n".join(self.lines + self._constant_notes())
+        return self._complete()
 
     def node_text(self, n):
         """The text of anything else of the graph IR, alone: an expression, a binding, a block, struct info."""
-        self._alone = True
         statement = {"BindingBlock": self._binding_block, "DataflowBlock": self._binding_block, "SeqExpr": self._seq_alone,
                      "VarBinding": self._binding, "MatchCast": self._binding, "If": self._if_alone}.get(type(n).__name__)
         if statement is None:
@@ -90,7 +102,8 @@ class RelaxPrinter(TIRPrinter):
         with self.marked(func), self.names.scope():
             for p in func.params:
                 self.names.define(p, p.name)
-            dims = [v for v in _with_bounds(collect(func, Var)) if not self.names.known(v)]
+            said = collect([func.ret_struct_info, [p.struct_info for p in func.params]], Var)
+            dims = [v for v in _with_bounds(said) if not self.names.known(v)]
             for v in dims:
                 self.names.define(v, v.name)
             self._quoting = True
@@ -98,20 +111,47 @@ class RelaxPrinter(TIRPrinter):
             returns = f" -> {self.expr(func.ret_struct_info)}" if func.ret_struct_info is not None else ""
             self._quoting = False
             says = (["pure=False"] if not func.is_pure else []) + (["private=True"] if private and not nested else [])
+            if nested:
+                self.line(RELAX_HEADER)
+                self.lines.append("")
             self.line(f"@R.function({', '.join(says)})" if says else "@R.function")
             with self.suite(f"def {identifier(name)}({params}){returns}:"):
-                named = {id(v) for v in _with_bounds(collect(attrs, Var))}
-                self._declare([v for v in dims if id(v) in named])
-                if attrs:
-                    self.line(f"R.func_attr({self.value(attrs)})")
-                self._declare([v for v in dims if id(v) not in named])
-                self._seq(func.body)
+                self._declare(dims)
+                self._function_lines(func, attrs)
+            if nested:
+                self.lines.append("")
+
+    def _function_lines(self, func, attrs):
+        """The attributes, then the body, each below the declarations that it turns out to need; those of a function in a
+        function stand at the top of the outer one."""
+        outer, kept = self._late is None, (self._late, self._level)
+        if outer:
+            self._level, self._aliased = self.names.level, False
+        for write in ((lambda: attrs and self.line(f"R.func_attr({self.value(attrs)})")), lambda: self._seq(func.body)):
+            start = len(self.lines)
+            if outer:
+                self._late = []
+            write()
+            if outer:
+                self.lines[start:start] = ["    " * self._indent + text for text in self._late]
+        self._late, self._level = kept
+
+    def expr_Var(self, v):
+        """A dimension; one that is new is declared at the top of its function."""
+        if self._late is not None and not self.names.known(v):
+            for w in _with_bounds([v]):
+                if not self.names.known(w):
+                    name = self.names.define(w, w.name, self._level)
+                    self._late.append(f"{name} = {self._dim_type(w)}")
+        return super().expr_Var(v)
+
+    def _dim_type(self, v):
+        return f"T.{v.dtype}({'' if v.most is None else f'most={self.expr(v.most)}'})"
 
     def _declare(self, dims):
         """A line for each variable; those that bounds speak of come first."""
         for v in dims:
-            bound = "" if v.most is None else f"most={self.expr(v.most)}"
-            self.line(f"{self.expr(v)} = T.{v.dtype}({bound})")
+            self.line(f"{self.expr(v)} = {self._dim_type(v)}")
 
     def _seq(self, body):
         for block in body.blocks:
@@ -157,8 +197,21 @@ class RelaxPrinter(TIRPrinter):
         info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
         if isinstance(b, MatchCast):
             value = f"R.match_cast({value}, {info})"
+            info = info if self.style.infos else ""
+        elif self._is_inferred(b.var, b.value):
+            info = ""
         name = self.names.define(b.var, b.var.name)
         self.line(f"{name}: {info} = {value}" if info else f"{name} = {value}")
+
+    def _is_inferred(self, var, value):
+        """Whether the annotation of a variable repeats what its value says, and is left out."""
+        told = isinstance(value, RelaxCall) and value.op in ("call_tir", "call_dps_packed")
+        if not told and self.style.infos or var.struct_info is None:
+            return False
+        inferred = getattr(value, "struct_info", None)
+        if isinstance(value, RelaxCall) and value.op in OPS:
+            inferred = OPS[value.op].infer(value)
+        return inferred is not None and structural_equal(inferred, var.struct_info)
 
     def _if(self, b):
         """Both branches end with an assignment to the variable."""
@@ -184,14 +237,6 @@ class RelaxPrinter(TIRPrinter):
             with self.suite(head):
                 self._seq_alone(branch)
 
-    def _constant_notes(self):
-        """Comment lines that say what metadata["relax.expr.Constant"] holds."""
-        if not self._constants:
-            return []
-        return ["", '# metadata["relax.expr.Constant"]'] + [
-            f"#   [{i}] {c.data.dtype.name} {tuple(c.data.shape)}{' ' + c.name if c.name else ''}"
-            for i, c in self._constants.values()]
-
     def constants(self):
         """The constants that the text names by number, in that order."""
         return [c for _, c in self._constants.values()]
@@ -204,7 +249,14 @@ class RelaxPrinter(TIRPrinter):
     expr_DataflowVar = expr_RelaxVar
 
     def expr_GlobalVar(self, gv):
-        return identifier(gv.name) if self._alone else f"cls.{identifier(gv.name)}", ATOM
+        if self._module_name is None:
+            return identifier(gv.name), ATOM
+        if not self.style.alias:
+            return f"{self._module_name}.{identifier(gv.name)}", ATOM
+        if self._late is not None and not self._aliased:
+            self._late.append(f"{self.style.alias} = {self._module_name}")
+            self._aliased = True
+        return f"{self.style.alias}.{identifier(gv.name)}", ATOM
 
     def expr_Constant(self, c):
         if c.data.ndim == 0:
@@ -264,6 +316,8 @@ class RelaxPrinter(TIRPrinter):
         several = isinstance(c.struct_info, TupleStructInfo)
         out = sequence(self.exprs(c.struct_info.fields), "[]") if several else self.expr(c.struct_info)
         args = [self.expr(gv), sequence(self.exprs(c.args)), f"out_sinfo={out}"]
+        if "inplace_indices" in attrs:
+            args += self._keywords({"inplace_indices": attrs.pop("inplace_indices")})
         if dims:
             args.append(f"tir_vars=R.shape({self._dims(dims, '[]')})")
         return f"R.{c.op}({', '.join(args + self._keywords(attrs))})"
@@ -273,7 +327,7 @@ class RelaxPrinter(TIRPrinter):
         if c.op == "call_builtin_with_ctx":
             args = [sequence(args)]
         if c.op != "call_dps_packed":
-            info = [] if c.struct_info is None else [f"sinfo_args={self.expr(c.struct_info)}"]
+            info = [] if c.struct_info is None else [f"sinfo_args=({self.expr(c.struct_info)},)"]
             return f"R.{c.op}({', '.join([name, *args, *info, *self._keywords(attrs)])})"
         info = f"out_sinfo={self.expr(c.struct_info)}"
         return f"R.call_dps_packed({', '.join([name, sequence(args), info, *self._keywords(attrs)])})"
@@ -330,6 +384,13 @@ class RelaxPrinter(TIRPrinter):
 
     def _dim_text(self, dim):
         return quote(self.expr(dim)) if self._quoting and not isinstance(dim, IntImm) else self.expr(dim)
+
+
+def _place(item):
+    """Where a function of a module is printed, a pair of its name and itself: TVM's order."""
+    name, func = item
+    kind = 0 if isinstance(func, PrimFunc) else 2 if isinstance(func, Function) else 1
+    return (3 if name == "main" else kind, name)
 
 
 def _is_void(value):

@@ -10,18 +10,24 @@ from dataclasses import dataclass, field
 
 OPEN, CLOSE, NOTE = "\ue000", "\ue001", "\ue002"  # around what is underlined; around a note on what stands before it
 _MARK = re.compile(f"([{OPEN}{CLOSE}{NOTE}])")
-_PREFIXES = re.compile(r'"(?:\\.|[^"\\\n])*"|#.*|\bas (?P<alias>[ITR])\b|(?<![\w.])(?P<prefix>[ITR]|cls)(?=\.)')
+_PREFIXES = re.compile(r'"(?:\\.|[^"\\\n])*"|# from tvm\.script import \w+ as (?P<alias>[ITR])$|#.*|'
+                       r'(?<![\w.])(?P<prefix>[ITR])(?=\.)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Style:
     """sugar: whether T.grid, T.axis.remap, buffers as parameters and implied root blocks stand for what is longer.
-    underlined: ids of nodes; notes: {id of a node: text}; held: the nodes."""
+    underlined: ids of nodes; notes: {id of a node: text}; held: the nodes. alias: by what name functions of the module
+    are called in graph functions, "" for that of the module. module: its name. infos: whether variables have annotations
+    that their values imply."""
 
     sugar: bool = True
     underlined: frozenset = frozenset()
     notes: dict = field(default_factory=dict)
     held: tuple = ()
+    alias: str = "cls"
+    module: str = "Module"
+    infos: bool = True
 
     @property
     def marks(self):
@@ -51,12 +57,12 @@ PLAIN = Style()
 
 
 def style_of(root, syntax_sugar=True, obj_to_underline=None, path_to_underline=None, obj_to_annotate=None,
-             path_to_annotate=None):
-    """The Style that options of script(...) ask for. A path that does not lead to a node marks the last on its way."""
+             path_to_annotate=None, **more):
+    """The Style that options of script(...) ask for; more: its other fields. A path that does not lead to a node marks the last on its way."""
     underlined = [*(obj_to_underline or ()), *(_at(root, p) for p in path_to_underline or ())]
     noted = [*(obj_to_annotate or {}).items(), *((_at(root, p), text) for p, text in (path_to_annotate or {}).items())]
     return Style(bool(syntax_sugar), frozenset(map(id, underlined)), {id(n): str(text) for n, text in noted},
-                 (*underlined, *(n for n, _ in noted)))
+                 (*underlined, *(n for n, _ in noted)), **more)
 
 
 def _at(root, path):
@@ -64,7 +70,7 @@ def _at(root, path):
 
 
 def renamed(text, **prefixes):
-    """`text` with other names for I, T, R and cls. Raises ValueError for one that is no name."""
+    """`text` with other names for I, T and R. Raises ValueError for one that is no name."""
     prefixes = {old: new for old, new in prefixes.items() if new is not None and new != old}
     for new in prefixes.values():
         if not str(new).isidentifier():
@@ -72,8 +78,7 @@ def renamed(text, **prefixes):
 
     def other(m):
         if m["alias"]:
-            new = prefixes.get(m["alias"], m["alias"])
-            return f"as {new}"
+            return m[0][:-1] + prefixes.get(m["alias"], m["alias"])
         return prefixes.get(m["prefix"], m["prefix"]) if m["prefix"] else m[0]
     return _PREFIXES.sub(other, text) if prefixes else text
 
@@ -91,18 +96,23 @@ def settle(text, context=None, numbers=False):
                 max(b for _, b in spans)))
         lines.append(plain)
     width = len(str(len(lines))) if numbers else 0
-    shown = range(len(lines)) if context is None or not carets else sorted(
-        {n for c in carets for n in range(max(c - context, 0), min(c + context + 1, len(lines)))})
+    shown = range(len(lines)) if context is None or not carets else _around(carets, context, len(lines))
     out, before = [], -1
     for n in [*shown, len(lines)]:
         if n > before + 1:
-            out.append(f"(... {n - before - 1} line{'s' if n > before + 2 else ''} skipped ...)")
+            out.append(f"(... {n - before - 1} lines skipped ...)")
         if n < len(lines):
             out.append(f"{n + 1:{width}}  {lines[n]}" if numbers else lines[n])
         if n in carets:
             out.append((" " * (width + 2) if numbers else "") + carets[n])
         before = n
     return "\n".join(out)
+
+
+def _around(carets, context, count):
+    """The numbers of the lines to show: those around carets, and a single one between others, which needs no words."""
+    near = {n for c in carets for n in range(c - context, c + context + 1)}
+    return [n for n in range(count) if n in near or (n - 1 in near or n == 0) and (n + 1 in near or n == count - 1)]
 
 
 def _unmarked(line):

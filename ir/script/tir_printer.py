@@ -12,16 +12,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from ..expr import ITER_NAMES, IntImm, IterVar, Var
-from ..module import linkage
+from ..module import GlobalVar, linkage
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, MatchBufferRegion, SeqStmt, Stmt
 from ..upper import provides
-from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
+from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr, sequence
 from .names import identifier
 from .undefined import undefined
 
 LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized", "unrolled": "T.unroll",
               "thread_binding": "T.thread_binding"}
+DEFAULT_DTYPE = "float32"  # of buffers, left out but in the type of a parameter
 ITER_LETTERS = {"spatial": "S", "reduce": "R"}
 
 
@@ -59,7 +60,7 @@ class TIRPrinter(ExprPrinter):
     def piece(self, n):
         """The text of part of a program below the declarations of what it uses and does not define."""
         missing = undefined(n.var if isinstance(n, IterVar) else n, self.names.known)
-        self._declare_dims([v for v in missing if isinstance(v, Var)])
+        self._declare([v for v in missing if isinstance(v, Var)])
         self._declare_missing([b for b in missing if not isinstance(b, Var)])
         if isinstance(n, Stmt):
             self.stmt(n, False)
@@ -121,6 +122,11 @@ class TIRPrinter(ExprPrinter):
         self.line(f"{self.access(s.buffer, s.indices)} = {self.expr(s.value)}")
 
     def stmt_Evaluate(self, s, last):
+        if self.style.sugar and type(s.value).__name__ == "Call":
+            value = s.value
+            returns = value.op == "tir.ret" and len(value.args) == 1
+            self.line(f"return {self.expr(value.args[0])}" if returns else self.expr(value))
+            return
         self.line(f"T.evaluate({self.expr(s.value)})")
 
     # ------------------------------------------------------------ control
@@ -217,7 +223,7 @@ class TIRPrinter(ExprPrinter):
             self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
                        lambda: self.names.define(s.target.var, s.target.var.name))
             return
-        call = f"T.attr({self.value(s.target)}, {quote(s.attr_key)}, {self.value(s.value)})"
+        call = f"T.attr({self.value(s.target)}, {quote(s.attr_key)}, {self.expr(s.value)})"
         self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
 
     # ------------------------------------------------------------ blocks
@@ -236,16 +242,13 @@ class TIRPrinter(ExprPrinter):
             self._axes(block.iter_vars, values or ())
             if predicate is not None and not _is_true(predicate):
                 self.line(f"T.where({self.expr(predicate)})")
-            self._match_vars(block.match_buffers)
             self.line(f"T.reads({', '.join(self.exprs(block.reads))})")
             self.line(f"T.writes({', '.join(self.exprs(block.writes))})")
             if block.annotations:
                 self.line(f"T.block_attr({self.value(block.annotations)})")
             self.alloc_buffers(block.alloc_buffers)
             for m in block.match_buffers:
-                args = self.buffer_args(m.buffer)
-                source = self.expr(m.source)
-                self.line(f"{self.define_buffer(m.buffer)} = T.match_buffer({source}, {args})")
+                self._match(m.buffer, self.expr(m.source))
                 self.declare_views([m.buffer.data])
             if block.init is not None:
                 with self.suite("with T.init():"):
@@ -284,32 +287,57 @@ class TIRPrinter(ExprPrinter):
                 and iv.var.dtype == value.dtype
                 and same_expr(iv.dom.min, loop.min) and same_expr(iv.dom.extent, loop.extent))
 
-    def _match_vars(self, match_buffers):
-        """Declare the strides and offsets that matched buffers define."""
-        for m in match_buffers:
-            self._declare_dims((m.buffer.shape, m.buffer.strides, m.buffer.elem_offset))
-
-    def _declare_dims(self, exprs):
-        for v in collect(exprs, Var):
+    def _declare(self, variables):
+        """A line for each variable that has no name yet."""
+        for v in variables:
             if not self.names.known(v):
-                self.line(f"{self.names.define(v, v.name)} = T.{v.dtype}()")
+                self.line(f"{self.names.define(v, v.name)} = {_creation(v)}")
+
+    def _match(self, b, source):
+        """`name = T.match_buffer(source, ...)`, below a line that declares the variables of its layout."""
+        inline = self._inline(b)
+        self._declare_layout(b, inline)
+        args = self.buffer_args(b, inline)
+        name = self.define_buffer(b)
+        for v, place in inline.values():
+            self.names.bind(v, f"{name}.{place}")
+        self.line(f"{name} = T.match_buffer({source}, {args})")
+
+    def _inline(self, b):
+        """The strides and the offset of a matched buffer that are variables of its own: {id: (variable, its place)}."""
+        layout = (*b.shape, *b.strides, b.elem_offset)
+        places = [(v, f"strides[{n}]") for n, v in enumerate(b.strides)] + [(b.elem_offset, "elem_offset")]
+        return {id(v): (v, place) for v, place in places
+                if type(v).__name__ == "Var" and v.dtype == "int32" and not self.names.known(v)
+                and sum(v is w for e in layout for w in _leaves(e)) == 1}
+
+    def _declare_layout(self, b, inline):
+        """One line for the variables of a matched buffer's layout that are not told by their place."""
+        new = [v for v in collect((b.shape, b.strides, b.elem_offset), Var)
+               if not self.names.known(v) and id(v) not in inline]
+        names = [self.names.define(v, v.name) for v in new]
+        if new:
+            self.line(f"{', '.join(names)} = {', '.join(map(_creation, new))}")
 
     # ------------------------------------------------------------ buffers
 
-    def buffer_args(self, b):
-        """Arguments that describe a buffer: shape, dtype, and by keyword whatever is not the default."""
-        args = [self.tuple_of(b.shape), quote(b.dtype)]
+    def buffer_args(self, b, inline=()):
+        """Arguments that describe a buffer: shape, dtype, and by keyword whatever is not the default. inline: ids of
+        variables that are told by their place in it."""
+        args = [self.tuple_of(b.shape)] + ([quote(b.dtype)] if b.dtype != DEFAULT_DTYPE else [])
         if b.data is not None and self.names.known(b.data):
             args.append(f"data={self.expr(b.data)}")
         if b.strides:
-            args.append(f"strides={self.tuple_of(b.strides)}")
+            strides = [quote(s.name) if id(s) in inline else self.expr(s) for s in b.strides]
+            args.append(f"strides={sequence(strides)}")
         offset = b.elem_offset
         plain = isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"
-        if offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for a matched offset
+        own = offset is not None and id(offset) in inline
+        if not own and offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for a matched offset
             args.append(f"elem_offset={self.expr(offset)}")
         for keyword, value, default in (("scope", b.scope, "global"), ("align", b.data_alignment, 64),
                                         ("offset_factor", b.offset_factor, 1)):
-            if value != default:
+            if value != default or own and keyword == "offset_factor":
                 args.append(f"{keyword}={self.value(value)}")
         if b.axis_separators:
             args.append(f"axis_separators={list(b.axis_separators)}")
@@ -340,6 +368,9 @@ class TIRPrinter(ExprPrinter):
 
     def function(self, func, name=None, decorate="@T.prim_func"):
         """The text of a PrimFunc. name: what it is called; its "global_symbol" (or main) when not given."""
+        if self.module_name is None:
+            for gv in collect(func, GlobalVar):
+                self.names.reserve(gv.name)
         self.function_lines(func, name or (func.attrs or {}).get("global_symbol", "main"), decorate)
         return "\n".join(self.lines)
 
@@ -354,12 +385,10 @@ class TIRPrinter(ExprPrinter):
                 if attrs:
                     self.line(f"T.func_attr({self.value(attrs)})")
                 for handle, buffer in matched:
-                    self._declare_dims((buffer.shape, buffer.strides, buffer.elem_offset))
-                    args = self.buffer_args(buffer)
-                    self.line(f"{self.define_buffer(buffer)} = T.match_buffer({self.expr(handle)}, {args})")
+                    self._match(buffer, self.expr(handle))
                 missing = undefined(func.body, self.names.known)
                 variables = [v for v in missing if isinstance(v, Var)]
-                self._declare_dims(variables)
+                self._declare(variables)
                 self.declare_views([*(b.data for b in func.buffer_map.values()),
                                     *(p for p in func.params if p not in func.buffer_map), *variables])
                 self._declare_missing([b for b in missing if not isinstance(b, Var)])
@@ -384,7 +413,7 @@ class TIRPrinter(ExprPrinter):
                 name = self.names.get(p, p.name) if self.names.known(p) else self.names.define(p, p.name)
                 params.append(f"{name}: T.{p.dtype}")
             elif self._fits_signature(buffer) and id(p) not in used and buffer.data is not p:
-                args = self.buffer_args(buffer)
+                args = f"{self.tuple_of(buffer.shape)}, {quote(buffer.dtype)}"
                 params.append(f"{self.define_buffer(buffer)}: T.Buffer({args})")
             else:
                 hint = f"var_{p.name}" if p.name in taken else p.name
@@ -407,6 +436,7 @@ class TIRPrinter(ExprPrinter):
         if not implicit or not self.style.sugar or self._is_marked(body) or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
             self.stmt(body, True)
             return
+        self.line('# with T.block("root"):')
         self.alloc_buffers(block.alloc_buffers)
         self.stmt(block.body, True)
 
@@ -425,6 +455,18 @@ class TIRPrinter(ExprPrinter):
             return
         with self.suite(f"with {call}:"):
             self.stmt(SeqStmt(tuple(below)), True)
+
+
+def _leaves(e):
+    """Each variable of an expression, as often as it stands there."""
+    if isinstance(e, Var):
+        return [e]
+    return [v for f in getattr(e, "_fields", ()) for part in [getattr(e, f)]
+            for x in (part if isinstance(part, tuple) else (part,)) for v in _leaves(x)]
+
+
+def _creation(v):
+    return f"T.{v.dtype}({'is_size_var=True' if v.is_size else ''})"
 
 
 def _is_plain(s):

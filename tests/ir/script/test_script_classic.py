@@ -257,4 +257,4 @@ def test_a_block_alone_declares_no_sizes_that_a_match_brings():
                 row = T.match_buffer(A[vi, 0:8], (8,), "int32", strides=(s,))
                 row[0] = 1
     check(main)
-    assert main.script().count("T.int32()") == 1
+    assert 'row = T.match_buffer(A[vi, 0:8], (8,), "int32", strides=("s",))' in main.script()

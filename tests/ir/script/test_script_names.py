@@ -52,8 +52,8 @@ EXPRESSIONS = {
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))",
-    "T.floormod(i, 4)": "i % 4", "T.truncdiv(i, 4)": "T.truncdiv(i, 4)", "T.truncmod(i, 4)": "T.truncmod(i, 4)",
-    "T.div(i, j)": "T.truncdiv(i, j)", "T.mod(i, j)": "T.truncmod(i, j)", "T.indexdiv(i, j)": "i // j",
+    "T.floormod(i, 4)": "i % 4", "T.truncdiv(i, 4)": "T.Div(i, 4)", "T.truncmod(i, 4)": "T.truncmod(i, 4)",
+    "T.div(i, j)": "T.Div(i, j)", "T.mod(i, j)": "T.truncmod(i, j)", "T.indexdiv(i, j)": "i // j",
     "T.indexmod(i, j)": "i % j", "T.And(i < 1, j < 1)": "i < 1 and j < 1", "T.Or(i < 1, j < 1)": "i < 1 or j < 1",
     "T.all(i < 1, j < 1, i < j)": "i < 1 and j < 1 and i < j", "T.any(i < 1, j < 1)": "i < 1 or j < 1",
     "T.Not(i < 1)": "not i < 1", "T.if_then_else(i < 1, x, 0)": "T.if_then_else(i < 1, x, T.float32(0.0))",
@@ -123,7 +123,7 @@ EXPRESSIONS = {
     "T.uint1(1)": "T.bool(True)", 'x.astype("float8_e4m3fn")': 'T.Cast("float8_e4m3fn", x)',
     "T.uint64(18446744073709551615)": "T.uint64(18446744073709551615)", "T.int2(-2)": "T.int2(-2)",
     "T.address_of(A[i, j])": "T.address_of(A[i, j])",
-    'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.vload([i, 0], "float32x4")': "A[i, T.Ramp(0, 1, 4)]",
+    'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.vload([i, 0], "float32x4")': "A[i, 0:4]",
     "A.vload((i, j))": "A[i, j]",
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
@@ -167,7 +167,7 @@ KEYWORDS = {
     'T.isnan(x, dtype="bool")': "T.isnan(x)", 'T.likely(i < 1, dtype="bool")': "T.likely(i < 1)",
     'T.max(x, 0, dtype="float32")': "T.max(x, T.float32(0.0))",
     'T.exp(T.sqrt(x, dtype="float32"), dtype="float32")': "T.exp(T.sqrt(x))",
-    'T.floor(A[0, 0:4], dtype="float32x4")': "T.floor(A[0, T.Ramp(0, 1, 4)])",
+    'T.floor(A[0, 0:4], dtype="float32x4")': "T.floor(A[0, 0:4])",
 }
 
 # the script's statements -> how the function's body prints
@@ -194,7 +194,7 @@ STATEMENTS = {
     "k: T.let[T.int64] = 1; T.evaluate(k)": "k: T.int64 = T.int64(1)\nT.evaluate(k)",
     "k: T.let = x; T.evaluate(k)": "k: T.float32 = x\nT.evaluate(k)",
     "k = T.meta_var(i + 1); T.evaluate(k)": "T.evaluate(i + 1)",
-    "with T.decl_buffer((4,)) as B: B[0] = x": 'B = T.decl_buffer((4,), "float32")\nB[0] = x',
+    "with T.decl_buffer((4,)) as B: B[0] = x": 'B = T.decl_buffer((4,))\nB[0] = x',
     'B = T.allocate([4], "int8", "local"); B[0] = 1':
         'B = T.decl_buffer((4,), "int8", scope="local")\nB[0] = T.int8(1)',
     "with T.launch_thread('threadIdx.x', 32) as tx: T.evaluate(tx)":
@@ -207,7 +207,7 @@ STATEMENTS = {
     "T.evaluate(tx)": 'tx = T.launch_thread("threadIdx.x", 2)\nT.evaluate(tx)',
     "T.preflattened_buffer(A, (64,), data=A.data); T.evaluate(i)": "T.evaluate(i)",
     "A.vstore([i, 0], x)": "A[i, 0] = x",
-    "A.vstore([i, 0], T.broadcast(x, 4))": "A[i, T.Ramp(0, 1, 4)] = T.Broadcast(x, 4)",
+    "A.vstore([i, 0], T.broadcast(x, 4))": "A[i, 0:4] = T.Broadcast(x, 4)",
     "A[i, 0] += x": "A[i, 0] = A[i, 0] + x",
     "assert i < 3; T.evaluate(i)": 'assert i < 3, "assertion failed"\nT.evaluate(i)',
 }
@@ -232,16 +232,24 @@ BLOCK = {
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_expressions(text):
     func = body_of(f"T.evaluate({text})")
-    assert str(func).split("\n")[-1].strip() == f"T.evaluate({EXPRESSIONS[text]})"
+    assert value_text(func) == EXPRESSIONS[text]
+
+
+def value_text(func):
+    """The text of what the last line of a function evaluates."""
+    last = str(func).split("\n")[-1].strip()
+    if last.startswith("return "):
+        return f"T.ret({last[7:]})"
+    return last[len("T.evaluate("):-1] if last.startswith("T.evaluate(") else last
 
 
 def printed(text):
-    return str(body_of(f"T.evaluate({text})")).split("\n")[-1].strip()
+    return value_text(body_of(f"T.evaluate({text})"))
 
 
 @pytest.mark.parametrize("text", KEYWORDS)
 def test_dtype_as_a_keyword(text):
-    assert printed(text) == f"T.evaluate({KEYWORDS[text]})"
+    assert printed(text) == KEYWORDS[text]
 
 
 def test_every_typed_name_takes_the_dtype_of_its_result():
