@@ -117,6 +117,15 @@ def test_the_script_of_tvm(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "main.c").is_file()
 
 
+def test_the_training_of_tvm(tmp_path, monkeypatch):
+    script = re.search(r"<!-- training -->\n```python\n(.*?)```\n<!-- /training -->", text_of("tvm.md"), re.DOTALL)[1]
+    (tmp_path / "training_of_docs.py").write_text(script)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = importlib.import_module("training_of_docs")
+    assert set(made.mod.functions) >= {"backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"}
+    assert list(made.trainer.export_params()) == ["w", "b"]
+
+
 def test_the_module_of_tvm(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     script = re.search(r"<!-- nn -->\n```python\n(.*?)```\n<!-- /nn -->", text_of("tvm.md"), re.DOTALL)[1]

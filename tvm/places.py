@@ -5,7 +5,7 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""
-_ffi _ffi.base
+_ffi _ffi.base _ffi.runtime_ctypes
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
@@ -24,10 +24,12 @@ relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common
 relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
+relax.training relax.training.loss relax.training.optimizer relax.training.setup_trainer relax.training.trainer
+relax.training.utils
 rpc
 target
 te te.replay te.schedule te.stage
-testing testing.tir
+testing testing.tir testing.utils
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
 tir.stmt_functor tir.transform tir.type_checker
 topi topi.cuda topi.generic topi.gpu topi.nn topi.testing

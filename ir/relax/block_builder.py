@@ -15,7 +15,7 @@ from .lattice import erased
 from .tensor_calls import TensorCall
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
                    RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
-                   call_tir, function_of_blocks)
+                   call_tir, function_of_blocks, with_grad)
 
 
 def call_op(name, *args, **attrs):
@@ -383,6 +383,14 @@ class BlockBuilder:
     def emit_te(self, func, *args, name_hint="", **kwargs):
         """Bind call_te(func, *args, **kwargs)."""
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+    def call_te_with_grad(self, func, *args, te_grad_name, te_grad_kwargs=None, **kwargs):
+        """As call_te; its gradient is the function registered as te_grad_name, called with te_grad_kwargs."""
+        return with_grad(self.call_te(func, *args, **kwargs), te_grad_name, te_grad_kwargs)
+
+    def emit_te_with_grad(self, func, *args, name_hint="", **kwargs):
+        """Bind call_te_with_grad(func, *args, **kwargs)."""
+        return self.emit(self.call_te_with_grad(func, *args, **kwargs), name_hint)
 
     # ------------------------------------------------------------ results
 

@@ -187,17 +187,11 @@ def pool(rank, kind):
                 "padding": pads(padding, rank), "dilation": each(dilation, rank, "dilation"),
                 "ceil_mode": ceil_mode}
 
-    if kind == "max":
-        def made(ops, data, pool_size=1, strides=1, padding=0, dilation=1, ceil_mode=False, layout=native,
-                 out_layout=None, **more):
-            return of_layout(ops, data, layout, out_layout,
-                             {**sizes(pool_size, strides, padding, dilation, ceil_mode), **more})
-    else:
-        def made(ops, data, pool_size=1, strides=1, padding=0, dilation=1, ceil_mode=False, count_include_pad=False,
-                 layout=native, out_layout=None, **more):
-            return of_layout(ops, data, layout, out_layout, {
-                **sizes(pool_size, strides, padding, dilation, ceil_mode), "count_include_pad": count_include_pad,
-                **more})
+    def made(ops, data, pool_size=1, strides=1, padding=0, dilation=1, ceil_mode=False, count_include_pad=False,
+             layout=native, out_layout=None, **more):
+        counted = {"count_include_pad": count_include_pad} if kind == "avg" else {}  # padding is never the greatest
+        return of_layout(ops, data, layout, out_layout, {
+            **sizes(pool_size, strides, padding, dilation, ceil_mode), **counted, **more})
     made.over = True
     return made
 

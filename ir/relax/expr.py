@@ -496,9 +496,18 @@ def call_tir(gv, args, out_sinfo, tir_vars=()):
 
 def call_tir_with_grad(gv, args, out_sinfo, te_grad_name, te_grad_kwargs=None, tir_vars=()):
     """As call_tir, of a PrimFunc whose gradient is the registered function te_grad_name, called with te_grad_kwargs."""
-    call = call_tir(gv, args, out_sinfo, tir_vars)
+    return with_grad(call_tir(gv, args, out_sinfo, tir_vars), te_grad_name, te_grad_kwargs)
+
+
+def with_grad(call, te_grad_name, te_grad_kwargs=None):
+    """A call_tir as a call_tir_with_grad."""
     grad = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
     return call.replace(op="call_tir_with_grad", attrs={**call.attrs, **grad})
+
+
+def without_grad(call):
+    """A call_tir_with_grad as a call_tir."""
+    return call.replace(op="call_tir", attrs={k: v for k, v in call.attrs.items() if not k.startswith("te_grad_")})
 
 
 def foreign_name(func):

@@ -115,8 +115,17 @@ provides("graph_operator")(call)
 provides("classic_call")(_namespace.again)
 provides("in_operators")(_namespace.in_operators)
 provides("classic_names")(lambda: _KNOWN)
+
+
+def register_gradient(op_name, fgradient=None, level=10):
+    """Let transform.Gradient differentiate an operator by fgradient(result, call, gradient, builder), which gives a list:
+    of each operand the derivative, or grad.no_grad(operand). Without it, a decorator of one."""
+    return op_table.register_op_attr(op_name, "FPrimalGradient", fgradient, level)
+
+
 __all__ = ["call", "call_builtin_with_ctx", "call_dps_packed", "call_inplace_packed", "call_packed",
-           "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "names"]
+           "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "names",
+           "register_gradient"]
 
 
 def __getattr__(name):

@@ -34,7 +34,7 @@ class TensorCall:
         self.args, self.dims = [a for a, _ in self.inputs], [theirs.get(v, v) for v in passed]
         device = next((i.vdevice for i in map(_info, self.args) if getattr(i, "vdevice", None)), None)
         infos = [TensorStructInfo(substitute(tuple(r.shape), theirs), r.dtype, vdevice=device) for r in results]
-        self.info = infos if isinstance(made, (list, tuple)) else infos[0]
+        self.info = infos if len(infos) > 1 else infos[0]
 
     def _converted(self, a):
         """An argument as `func` takes it."""

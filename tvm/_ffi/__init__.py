@@ -1,2 +1,2 @@
-"""tvm._ffi: its errors."""
-from . import base  # noqa: F401
+"""tvm._ffi: its errors, and devices."""
+from . import base, runtime_ctypes  # noqa: F401

@@ -48,7 +48,7 @@ ObjectType, TupleType, FuncType = _relax.ObjectStructInfo, _relax.TupleStructInf
 
 
 def __getattr__(name):
-    if name in ("backend", "dpl", "pipeline", "testing", "transform", "utils"):  # load every pass
+    if name in ("backend", "dpl", "pipeline", "testing", "training", "transform", "utils"):  # load every pass
         return _import_module(f".{name}", __name__)
     if name in ("vm", "vm_build"):
         return _import_module(".vm", __name__)

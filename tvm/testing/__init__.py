@@ -13,6 +13,7 @@ from ...ir.expr import IntImm, const, logical_and, substitute
 from ...ir.tir.values import values_of
 from ...runtime.device import cpu, device
 from ..comparing import CompareBeforeAfter, fixture, parameter, parameters  # noqa: F401
+from .utils import check_numerical_grads  # noqa: F401
 
 
 def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7):

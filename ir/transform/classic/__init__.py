@@ -11,6 +11,8 @@ from ..lower_blocks import lower_match_buffer
 from ..pass_table import SIMPLIFY, arguments, disables, flag, functions_row, module_row, rows, scripted_row, setting, tir_row
 from ..place_buffers import place_buffers
 from ..simplify import simplify
+from ..training.append_loss import append_loss
+from ..training.gradient import gradient
 from .allocate_workspace import allocate_workspace
 from .alter_op_impl import alter_op_impl
 from .auto_copy import lower_auto_copy
@@ -139,6 +141,8 @@ GRAPHS = rows(
     ("LowerGPUIPCAllocStorage", module_row, lower_ipc_alloc_storage),
     ("OptimizeLayoutTransform", module_row, optimize_layout_transform),
     ("RemoveRedundantReshape", functions_row, remove_redundant_reshape),
+    ("AppendLoss", module_row, append_loss),
+    ("Gradient", module_row, gradient),
     ("FuseOps", module_row, fuse_ops),
     ("DecomposeOpsForInference", module_row, decompose_for_inference),
     ("DecomposeOpsForTraining", module_row, decompose_for_training),

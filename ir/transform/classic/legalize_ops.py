@@ -11,7 +11,7 @@ from ...op import OPS, REQUIRED, Op, register_op_attr
 from ...relax.block_builder import BlockBuilder
 from ...relax.control import is_control
 from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
-                           ShapeStructInfo, TensorStructInfo, TupleStructInfo)
+                           ShapeStructInfo, TensorStructInfo, TupleStructInfo, without_grad)
 from ...relax.runtime_calls import RUNTIME
 from .legalize_others import LEGALIZE
 
@@ -32,8 +32,9 @@ def legalize_ops(mod, customize_legalize_map=None, enable_warning=False):
 
 def legalize_for_builds(mod):
     """The module with calls that no row of the operator table computes, but LEGALIZE does, such as gradients, as calls of
-    PrimFuncs; itself where there are none."""
+    PrimFuncs, and those of PrimFuncs that tell their gradients as any others; itself where there are none."""
     own = {name: LEGALIZE[name] for name in RUNTIME if name in LEGALIZE}
+    own["call_tir_with_grad"] = lambda builder, call: without_grad(call)
     called = {str(c.op) for f in mod.functions.values() if isinstance(f, Function) for c in collect(f.body, RelaxCall)
               if isinstance(c.op, str)}
     if not called & set(own):

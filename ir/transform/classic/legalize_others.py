@@ -149,6 +149,7 @@ LEGALIZE.update({
     "grad.nll_loss_backward": _nll_loss_backward,
     **{f"grad.{kind}_pool2d_backward": _pool_backward(kind) for kind in ("max", "avg")},
     "grad.take_backward": lambda builder, call: builder.call_te(topi.take_backward, *call.args, call.attrs.get("axis")),
+    **{f"grad.{mark}": lambda builder, call: call.args[0] for mark in ("no_grad", "start_checkpoint", "end_checkpoint")},
 })
 _ALONE = {"nn.dropout", "wrap_param"}  # nothing to compute: DecomposeOpsForInference takes the first away
 LEGALIZE.update(dict.fromkeys((name for name in (*OPS, *SHARED, *TENSORS, *NN) if name not in LEGALIZE and

@@ -1,0 +1,1 @@
+"""Training: gradients of graph functions, and the loss behind a model."""

@@ -1,0 +1,2 @@
+"""tvm._ffi.runtime_ctypes"""
+from ...runtime.device import Device  # noqa: F401
