@@ -11,7 +11,7 @@ comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
 contrib.thrust contrib.utils
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
-dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.transpose dlight.rules
+dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload

@@ -6,8 +6,10 @@ from ..expr import Select, as_expr, cast, const
 from ..op import InferError
 from ..relax.classic import plain
 from ..relax.composites import axis_in
+from ..relax.expr import TensorStructInfo
 from ..relax.ops.common import flat_index
 from ..relax.ops.injective import held_index
+from ..relax.ops.scatter import updated
 from .apply import fits
 from .elements import compute
 from .reductions import arg_reducer
@@ -20,14 +22,13 @@ def take_backward(ops, output_grad, x, indices, axis=None):
         raise InferError(f"axis must be given for a tensor of {x.ndim} dimensions")
     axis = axis_in("take_backward", plain(axis or 0), x.ndim)
     fits("output_grad", output_grad.shape, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1:]))
-    over = [te.reduce_axis((0, d), f"k{n}") for n, d in enumerate(indices.shape)]
+    rank = indices.ndim
 
-    def element(*i):
-        at = tuple(k.var for k in over)
-        taken = cast(held_index(indices[at], x.shape[axis]), "int64").equal(cast(i[axis], "int64"))
-        value = Select(taken, output_grad[(*i[:axis], *at, *i[axis + 1:])], const(0, x.dtype))
-        return te.sum(value, axis=over) if over else value
-    return compute(x.shape, element, "take_backward", "ax")
+    def places(taken, at):
+        own = held_index(taken[tuple(at[axis:axis + rank])], x.shape[axis])
+        return (*at[:axis], own, *at[axis + rank:])
+    zeros = compute(x.shape, lambda *i: const(0, x.dtype), "zeros", "ax")
+    return updated((zeros, indices, output_grad), TensorStructInfo(x.shape, x.dtype), "take_backward", places, "add")
 
 
 def nll_loss_backward(ops, output_grad, predictions, targets, weights=None, reduction="mean", ignore_index=-100):

@@ -5,6 +5,9 @@ import pytest
 import ingot as tvm
 from ingot import dlight as dl
 from ingot.dlight import analysis, base
+from ingot.ir.node import collect
+from ingot.ir.tir.interpreter import run
+from ingot.ir.tir.stmt import For
 from ingot.script import tir as T
 from ingot.target import Target
 
@@ -155,3 +158,51 @@ def test_blocks_without_one_index_are_for_other_rules(func):
     sch = tvm.tir.Schedule(func)
     with pytest.raises(analysis.UnknownAccess, match="reads nothing|more than one element"):
         analysis.detect_dominant_read(sch.get(sch.get_child_blocks("root")[0]))
+
+
+@T.prim_func
+def rms_norm(X: T.Buffer((1, 2, 2048), "float16"), W: T.Buffer((2048,), "float16"), Y: T.Buffer((1, 2, 2048), "float16")):
+    wide, squares, norm = T.alloc_buffer((1, 2, 2048)), T.alloc_buffer((1, 2, 2048)), T.alloc_buffer((1, 2, 2048))
+    total, root = T.alloc_buffer((1, 2)), T.alloc_buffer((1, 2))
+    for u, i, j in T.grid(1, 2, 2048):
+        with T.block("wide"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            wide[vu, vi, vj] = T.Cast("float32", X[vu, vi, vj])
+    for u, i, j in T.grid(1, 2, 2048):
+        with T.block("squares"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            squares[vu, vi, vj] = wide[vu, vi, vj] * wide[vu, vi, vj]
+    for u, i, j in T.grid(1, 2, 2048):
+        with T.block("total"):
+            vu, vi, vj = T.axis.remap("SSR", [u, i, j])
+            with T.init():
+                total[vu, vi] = T.float32(0)
+            total[vu, vi] = total[vu, vi] + squares[vu, vi, vj]
+    for u, i in T.grid(1, 2):
+        with T.block("inverse"):
+            vu, vi = T.axis.remap("SS", [u, i])
+            root[vu, vi] = T.rsqrt(total[vu, vi] * T.float32(1 / 2048) + T.float32(1e-6))
+    for u, i, j in T.grid(1, 2, 2048):
+        with T.block("norm"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            norm[vu, vi, vj] = root[vu, vi] * wide[vu, vi, vj] * T.Cast("float32", W[vj])
+    for u, i, j in T.grid(1, 2, 2048):
+        with T.block("Y"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            Y[vu, vi, vj] = T.Cast("float16", norm[vu, vi, vj])
+
+
+def test_rms_norm_keeps_a_row_in_registers():
+    """A block of threads a row, which is read once; the same numbers as before, interpreted."""
+    func = dl.gpu.RMSNorm().apply(rms_norm, Target("opencl"), False).func
+    loops = [s for s in collect(func.body, For) if s.kind == "thread_binding"]
+    assert sorted(loop.extent.value for loop in loops) == [2, 256, 256]
+    assert sorted(b.scope for b in func.body.block.alloc_buffers) == ["local"] * 4 + ["shared"]
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 2, 2048)).astype("float16"), rng.standard_normal(2048).astype("float16")
+    found = []
+    for f in (rms_norm, func):
+        found.append(np.zeros_like(x))
+        run(f, x, w, found[-1])
+    np.testing.assert_array_equal(*found)
+    assert "barrier" in tvm.build(tvm.IRModule({"main": func}), target="opencl").imported_modules[0].get_source()

@@ -53,7 +53,7 @@ def _leave(scopes):
         scope.__exit__(None, None, None)
 
 
-def _updated(args, out, name, places, reduction):
+def updated(args, out, name, places, reduction):
     """The tensor `args[0]` with args[2] stored where places(indices buffer, position in the updates) says."""
     def body(ins, outs):
         ib = tir.ir_builder.create()
@@ -92,7 +92,7 @@ def _lower_elements(args, attrs, out):
     def places(indices, at):
         return (*at[:axis], held_index(indices[tuple(at)], extent), *at[axis + 1:])
 
-    return _updated(args, out, "scatter_elements", places, attrs["reduction"])
+    return updated(args, out, "scatter_elements", places, attrs["reduction"])
 
 
 def _evaluate_elements(args, attrs):
@@ -141,7 +141,7 @@ def _lower_nd(args, attrs, out):
         found = (held_index(indices[(*at[:rank], k)], x.shape[k]) for k in range(depth))
         return (*found, *at[rank:])
 
-    return _updated(args, out, "scatter_nd", places, attrs["reduction"])
+    return updated(args, out, "scatter_nd", places, attrs["reduction"])
 
 
 def _evaluate_nd(args, attrs):

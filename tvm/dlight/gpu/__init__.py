@@ -6,12 +6,12 @@ from .base import GPUScheduleRule
 from .fallback import Fallback
 from .general_reduction import GeneralReduction
 from .reduction import Reduction
+from .rms_norm import RMSNorm
 from .transpose import Transpose
 
 # TVM's name -> the rules that do the same
 _ROWS = {
     "Matmul": ("tensor_core_product", "gpu_product"), "GEMV": ("rows",), "LowBatchGEMV": ("gpu_product", "rows"),
-    "RMSNorm": ("stepwise", "rows"),
 }
 
 
@@ -21,4 +21,4 @@ def _named(name, rules):
 
 globals().update((name, _named(name, rules)) for name, rules in _ROWS.items())
 
-__all__ = ["Fallback", "GPUScheduleRule", "GeneralReduction", "Reduction", "Transpose", *_ROWS]
+__all__ = ["Fallback", "GPUScheduleRule", "GeneralReduction", "RMSNorm", "Reduction", "Transpose", *_ROWS]
