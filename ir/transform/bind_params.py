@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expr import IntImm, Var, as_expr, const
+from ..expr import IntImm, Var, as_expr, const, free_vars
 from ..module import IRModule
 from ..node import Mutator, collect
 from ..relax.expr import Constant, Function, PrimValue, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo
-from ..relax.infos import dims_told
+from ..relax.infos import dims_told, new_dims
 from ..relax.lattice import erased, is_base_of
 from ..upper import provides
 from .call_rules import inferred_again
@@ -95,7 +95,7 @@ def bind_symbolic_vars(mod, binding_map, func_name=None):
     """The module with symbolic dimensions of its graph functions, or of func_name, bound to values.
 
     binding_map: {name or variable: int or expression}. ValueError where no function has such a dimension, one has two
-    of that name, or there is no such function.
+    of that name, there is no such function, or a new dimension stands alone in no parameter.
     """
     func_name = getattr(func_name, "name", func_name)
     graphs = [n for n, f in mod.functions.items() if isinstance(f, Function)]
@@ -114,6 +114,11 @@ def bind_symbolic_vars(mod, binding_map, func_name=None):
             used.add(key)
             dims[v] = as_expr(binding_map[key]).astype(v.dtype)
         made[name] = with_dims(func, dims) if dims else func
+        known = {id(d) for p in made[name].params for d in new_dims(p.struct_info)} | {id(d) for d in collect(func, Var)}
+        unknown = [d.name for d in free_vars(list(dims.values())) if id(d) not in known]
+        if unknown:
+            raise ValueError(f"BindSymbolicVars: nothing tells {', '.join(unknown)} in {name}: no parameter has such a "
+                             "dimension")
     missing = [getattr(k, "name", k) for k in binding_map if k not in used]
     if missing:
         where = func_name or "any function"

@@ -10,6 +10,7 @@ from ..relax.expr import (Constant, DataflowBlock, DataflowVar, Function, If, Ma
 from ..relax.infos import dims_told, same_info
 from ..relax.lattice import finer_result, is_base_of
 from ..relax.ops.common import simplify
+from ..relax.patterns.pattern import AS_ARGUMENTS
 from ..upper import upper
 from .graph import Substitute
 from .in_operators import is_classic
@@ -76,9 +77,20 @@ class _Dims(Mutator):
     def visit_Var(self, var):
         return self.dims.get(var, var)
 
+    def visit_RelaxCall(self, call):
+        new = self.generic_visit(call)
+        if new is call or call.op not in AS_ARGUMENTS:
+            return new
+        return new.replace(attrs={k: _plain(v) if k in AS_ARGUMENTS[call.op] else v for k, v in new.attrs.items()})
+
     def generic_visit(self, n):
         new = super().generic_visit(n)
         return _folded(new) if new is not n else n
+
+
+def _plain(values):
+    """A list of an attribute, its numbers as Python's, as scripts have them."""
+    return type(values)(v.value if isinstance(v, IntImm) else v for v in values) if isinstance(values, (list, tuple)) else values
 
 
 def _folded(e):

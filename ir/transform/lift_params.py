@@ -171,7 +171,7 @@ def _transform(weights, computed, outputs, name):
     names |= {"params"}
     whole = RelaxVar("params", TupleStructInfo(tuple(w.struct_info for w in weights)))
     out = RelaxVar(unique_name("gv", names), result.struct_info)
-    body = SeqExpr((DataflowBlock((*bindings, VarBinding(out, result))),), out)
+    body = SeqExpr((DataflowBlock((*bindings, VarBinding(out, result))),), out) if outputs else SeqExpr((), result)
     func = Function((whole,), body, out.struct_info, {"global_symbol": name, "num_input": 0})
     func = func.replace(body=weight_items(func, weights, whole, names))
     fresh = {d: Var(d.name, d.dtype) for d in collect(func, Var)}

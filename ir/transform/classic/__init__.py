@@ -14,6 +14,7 @@ from ..simplify import simplify
 from ..training.append_loss import append_loss
 from ..training.gradient import gradient
 from .allocate_workspace import allocate_workspace
+from .assumed_values import use_assume_to_reduce_branches
 from .alter_op_impl import alter_op_impl
 from .auto_copy import lower_auto_copy
 from .common_subexpr import common_subexpr_elim
@@ -125,6 +126,7 @@ CLASSIC = rows(
     ("Simplify", tir_row, simplify, "", "", 0, {"tir.Simplify": SIMPLIFY}, {"keep_no_ops": True}),
     ("SkipAssert", tir_row, skip_assert),
     ("StorageRewrite", tir_row, storage_rewrite, "no blocks", "", 1, {"tir.disable_storage_rewrite": disables()}),
+    ("UseAssumeToReduceBranches", tir_row, use_assume_to_reduce_branches),
     ("VectorizeLoop", tir_row, vectorize_loop, "", "no vectorized loops", 0, {"tir.disable_vectorize": (
         flag, lambda value: {"enable_vectorize": not value}), "tir.enable_buffer_level_predication": (
         flag, lambda value: {"predicate": value})}),

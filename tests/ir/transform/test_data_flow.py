@@ -293,3 +293,34 @@ def test_ends_of_loops_that_a_store_changes(name, text):
     for func, (a, b) in zip((before, done), arrays):
         run(func, a, b, np.zeros(4, "float32"), 0)
     np.testing.assert_array_equal(*arrays)
+
+
+ASSUMED = """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), B: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    for i, j in T.grid(4, 8):
+        with T.block("of_a"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.assume(vi != 3 or vj < 4 or A[vi, vj] == 2)
+    for i, j in T.grid(4, 8):
+        with T.block("c"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(not (vi != 3 or vj < 4), 6, A[vi, vj] * 3)
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "goes"), [
+    ("", "", True),
+    ("not (vi != 3 or vj < 4), 6, A[vi, vj] * 3", "vi != 3 or vj < 4, A[vi, vj] * 3, 6", True),
+    ("6, A", "5, A", False),
+    ("A[vi, vj] * 3", "A[vi, vj] * B[vi, vj]", False),
+    ("vj < 4), 6", "vj < 3), 6", False),  # more than is assumed
+    ("A[vi, vj] * 3", "A[vi, vj + 1] * 3", False),
+    ("vj < 4 or A", "vj < 4 or B[vi, vj] == 1 or A", False),
+    ("T.grid(4, 8):\n        with T.block(\"of_a", "T.grid(4, 7):\n        with T.block(\"of_a", False),
+    ("C[vi, vj] = T", "A[vi, vj] = T", False),
+])
+def test_choices_that_an_assumption_decides(old, new, goes):
+    func = from_source(ASSUMED.replace(old, new) if old else ASSUMED)
+    done = T.UseAssumeToReduceBranches()(IRModule({"main": func}))["main"]
+    assert structural_equal(done, func) is not goes and ("if_then_else" in done.script()) is not goes

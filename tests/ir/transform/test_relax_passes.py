@@ -680,6 +680,23 @@ def test_bind_symbolic_vars_that_are_not_there():
         T.BindSymbolicVars({"k": 3})(mod)
 
 
+def test_dimensions_that_no_parameter_tells():
+    mod = module('''
+@R.function
+def main(x: R.Tensor(("n", "m"), "float32")):
+    n, m = T.int64(), T.int64()
+    y = R.strided_slice(x, (0,), (0,), (n,), assume_inbound=False)
+    return y
+''')
+    k = tvm.tir.Var("k", "int64")
+    with pytest.raises(ValueError, match="nothing tells k in main"):
+        T.BindSymbolicVars({"n": k * 2})(mod)
+    bound = T.BindSymbolicVars({"n": k * 2, "m": k})(mod)["main"]
+    assert bound.params[0].struct_info.shape[1] is k
+    assert list(T.BindSymbolicVars({"n": 8})(mod)["main"].bindings[0].value.attrs["end"]) == [8]
+    assert type(T.BindSymbolicVars({"n": 8})(mod)["main"].bindings[0].value.attrs["end"][0]) is int
+
+
 def test_purity_needs_no_dataflow():
     with pytest.raises(ValueError, match="function main has a dataflow block: apply ToNonDataflow before"):
         T.RemovePurityChecking()(module(CASES["ToNonDataflow"][1]))
