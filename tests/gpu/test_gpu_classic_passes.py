@@ -97,3 +97,20 @@ def test_reductions_that_threads_cannot_join():
         lowered(reduced("blockIdx.x", False))
     with pytest.raises(ValueError, match="loop j below its reduction does not reduce; reorder it outside"):
         lowered(reduced("threadIdx.x", True))
+
+
+def test_metal_has_no_masks():
+    """The shuffles of a target without masks get none."""
+    @T.prim_func
+    def func(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
+        T.func_attr({"target": T.target({"kind": "metal"})})
+        tx = T.launch_thread("threadIdx.x", 64)
+        total = T.decl_buffer((1,), scope="local")
+        with T.attr(T.comm_reducer(lambda x, y: x + y, [T.float32(0)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+            T.tvm_thread_allreduce(T.uint32(1), A[tx], T.bool(True), total[0], tx)
+        if tx == 0:
+            B[0] = total[0]
+
+    for metal, masks in ((func, 0), (func.without_attr("target"), 2)):
+        made = tvm.tir.transform.LowerThreadAllreduce()(tvm.IRModule({"main": metal}))["main"]
+        assert str(made).count("T.tvm_warp_activemask()") == masks and str(made).count("shuffle_down") == 6

@@ -199,3 +199,13 @@ def test_signatures_of_stages_say_what_blocks_state():
     for n in (0, 1, 5):
         inputs = [np.arange(n, dtype="float32"), np.zeros(n, "float32")]
         np.testing.assert_array_equal(results(func, inputs)[1], results(after, inputs)[1])
+
+
+def test_copies_of_scripts_say_pointers_and_offsets():
+    """As TVM has them, and the same program for hardware."""
+    func, tiled = tiled_product(8, 8, 8, 4, 4)
+    done = Sequential([TIR[n]() for n in TO_OPAQUE])(IRModule({"main": pipelined(tiled, [0, 0, 1], [0, 1, 2], (0,))}))
+    done = Sequential([CLASSIC["InjectSoftwarePipeline"](), *(TIR[n]() for n in REST if n != "InjectPTXAsyncCopy")])(done)
+    ours, scripted = (Sequential([table["InjectPTXAsyncCopy"](), TIR["LowerDeviceOps"]()]) for table in (TIR, CLASSIC))
+    assert "_shared.data" in str(CLASSIC["InjectPTXAsyncCopy"]()(done))
+    tvm.ir.assert_structural_equal(ours(done)["main"], scripted(done)["main"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..assumptions import remove_store_undef
 from ..compact_buffers import compact_buffers
+from ..gpu.async_copy import inject_ptx_async_copy
 from ..gpu.bindings import on_loops
 from ..gpu.virtual_threads import inject_virtual_thread
 from ..lower_blocks import lower_match_buffer
@@ -94,6 +95,7 @@ CLASSIC = rows(
     ("FlattenBuffer", tir_row, flatten_buffer, "no blocks"),
     ("InjectDoubleBuffer", tir_row, inject_double_buffer, "", "", 0, {
         "tir.InjectDoubleBuffer": arguments("split_loop")}),
+    ("InjectPTXAsyncCopy", tir_row, inject_ptx_async_copy, "flat buffers", "", 0, None, {"offsets": True}),
     ("InjectVirtualThread", tir_row, on_loops(inject_virtual_thread), "no blocks", "", 0, None, {"flat": True}),
     ("InjectSoftwarePipeline", tir_row, inject_software_pipeline, "opaque blocks"),
     ("InstrumentProfileIntrinsics", module_row, instrument_profile_intrinsics, "", "", 0, {

@@ -5,7 +5,7 @@ from functools import reduce
 
 from ...arith import Analyzer
 from ...expr import And, Broadcast, Call, FloatImm, IntImm, Ramp, Range, const, free_vars, is_const_int, substitute
-from ...node import collect
+from ...node import Mutator, collect
 from ...tir.intrin import address_of
 from ...tir.lanes import weak_alignments
 from ...tir.stmt import AttrStmt, BufferLoad, BufferStore, Evaluate, seq
@@ -16,15 +16,31 @@ CP_ASYNC, COMMIT, WAIT = "tir.ptx_cp_async", "tir.ptx_commit_group", "tir.ptx_wa
 SIZES = (4, 8, 16)  # bytes that one copy may move
 
 
-def inject_ptx_async_copy(func):
+def inject_ptx_async_copy(func, offsets=False):
     """Requires flat buffers and no vectorized loops. Ensures that no attribute says `async_scope`,
     `async_commit_queue_scope` or `async_wait_queue_scope`: groups are committed, and waited for, by calls; all of them,
     where there are groups of several stages, which hardware does not tell apart. In an `async_scope`, stores to
     shared memory of 4, 8 or 16 bytes that neighbours in global memory hold, or zeros where a condition fails, are
     tir.ptx_cp_async(to, from, bytes[, condition]); other stores stay, and are done when they are run. What one copy
-    moves lies on a multiple of its bytes, if buffers do."""
+    moves lies on a multiple of its bytes, if buffers do. offsets: what a call copies is said by pointers and offsets in
+    elements, as in TVM: tir.ptx_cp_async(to, offset, from, offset, bytes[, condition])."""
     stages = {s.value.value for s in collect(func.body, AttrStmt) if s.attr_key == ASYNC_COMMIT}
-    return func.replace(body=_Inject(weak_alignments(func), len(stages) > 1).visit(func.body))
+    body = _Inject(weak_alignments(func), len(stages) > 1).visit(func.body)
+    return func.replace(body=_Offsets().visit(body) if offsets else body)
+
+
+class _Offsets(Mutator):
+    """Pointers and offsets in the place of addresses."""
+
+    def visit_Call(self, call):
+        call = self.generic_visit(call)
+        if call.op != CP_ASYNC or len(call.args) > 4:
+            return call
+        places = []
+        for load in (address.args[0] for address in call.args[:2]):
+            index, start = load.indices[0], load.buffer.elem_offset
+            places += [load.buffer.data, index if is_const_int(start, 0) else index + start]
+        return call.replace(args=(*places, *call.args[2:]))
 
 
 class _Inject(StmtMutator):

@@ -30,8 +30,8 @@ def lower_thread_allreduce(func, shuffles=True, active=True):
     warps or are parts of one, hand values on by shuffles; others join in shared memory, with their barriers.
 
     shuffles: whether threads of a warp can hand registers on. active: shuffles are among the threads that are active
-    there, and shared results are marked as volatile, as in TVM; else they are among all threads, and
-    ThreadReductionError is raised where some threads do not come, or where the threads are no constant number.
+    there, and shared results are marked as volatile, as in TVM, which has no masks for Metal; else they are among all
+    threads, and ThreadReductionError is raised where some threads do not come, or where the threads are no constant number.
     """
     if not any(c.op == ALLREDUCE for c in collect(func.body, Call)):
         return func
@@ -50,6 +50,8 @@ class _Axis:
 class _Lower(StmtMutator):
     def __init__(self, func, shuffles, active):
         self.func, self.shuffles, self.active = func, shuffles, active
+        target = func.attrs.get("target")
+        self.masked = not active or not isinstance(target, dict) or target.get("kind") != "metal"
         self.axes, self.reducers, self.results = [], [], {}  # results: old buffer -> (new one, index of the result)
         self.varying, self.skipped = set(), None
         self.an = Analyzer()
@@ -156,7 +158,7 @@ class _Lower(StmtMutator):
             partial, held, lines = self._one_warp(own, reducer, values, own.count)
             lane = const(own.count) * own.group if own.others else const(0)
             for b in partial:
-                lines.append(BufferStore(b, self._shuffle("", held[-1], _first(b), lane), (const(0),)))
+                lines.append(BufferStore(b, self._shuffle("", held[len(values):], _first(b), lane), (const(0),)))
             return partial, _declared(held, lines), const(0)
         warps = own.count // WARP
         staged = [decl_buffer((warps * own.groups,), v.dtype, "red_buf_staging", "shared") for v in values]
@@ -172,25 +174,25 @@ class _Lower(StmtMutator):
         return done, _declared([*staged, *held, *partial, *more, *again], lines), own.group
 
     def _one_warp(self, own, reducer, values, count, condition=None):
-        """(buffers of the results of the first lanes, further buffers, the mask last, statements)."""
+        """(buffers of the results of the first lanes, further buffers, one for each value and the mask, statements)."""
         results = [decl_buffer((1,), v.dtype, f"red_buf{n}", "local") for n, v in enumerate(values)]
         others = [decl_buffer((1,), v.dtype, f"t{n}", "local") for n, v in enumerate(values)]
-        mask = decl_buffer((1,), "uint32", "mask", "local")
+        masks = [decl_buffer((1,), "uint32", "mask", "local")] * self.masked
         start = _stores(results, values)
         lines = [start if condition is None else IfThenElse(condition, start)]
         if condition is not None and not self.active:  # what other lanes have must be something
             lines.insert(0, _stores(results, reducer.identity))
-        lines.append(BufferStore(mask, self._mask(own), (const(0),)))
+        lines += [BufferStore(mask, self._mask(own), (const(0),)) for mask in masks]
         step = 1
         while step * 2 < count:
             step *= 2
         while step:
             for b, other in zip(results, others):
-                lines.append(BufferStore(other, self._shuffle("_down", mask, _first(b), const(step)), (const(0),)))
+                lines.append(BufferStore(other, self._shuffle("_down", masks, _first(b), const(step)), (const(0),)))
             joined = _stores(results, _joined(reducer, map(_first, results), map(_first, others)))
             lines.append(joined if step * 2 <= count else IfThenElse(own.index + step < count, joined))
             step //= 2
-        return results, [*others, mask], lines
+        return results, [*others, *masks], lines
 
     def _mask(self, own):
         if self.active:
@@ -201,9 +203,9 @@ class _Lower(StmtMutator):
             return whole if total % WARP == 0 else rest
         return Select(own.number < total // WARP * WARP, whole, rest)
 
-    def _shuffle(self, how, mask, value, by):
-        width = const(WARP)
-        return Call(value.dtype, f"tir.tvm_warp_shuffle{how}", (_first(mask), value, by, width, width))
+    def _shuffle(self, how, masks, value, by):
+        width, mask = const(WARP), _first(masks[0]) if masks else const(0)
+        return Call(value.dtype, f"tir.tvm_warp_shuffle{how}", (mask, value, by, width, width))
 
     # ------------------------------------------------------------ in shared memory
 
