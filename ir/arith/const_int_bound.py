@@ -264,7 +264,9 @@ def _of_cast(an, e):
         low, high = _inner(an, inner.value)
         most = EXACT_FLOAT.get(inner.dtype, 0)
         return (low, high) if -most <= low and high <= most else None
-    return _inner(an, inner) if inner.dtype.is_int else None
+    low, high = _inner(an, inner) if inner.dtype.is_int else EVERYTHING
+    fits = (abs(end) == INF or e.dtype.holds(end) for end in (low, high))  # sizes do; bits of unsigned numbers may not
+    return (low, high) if all(fits) else None
 
 
 def _of_ceil_log2(an, e):

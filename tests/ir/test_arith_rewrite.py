@@ -22,7 +22,8 @@ def truncated(x, y):
 MEANING = {"tdiv": truncated, "tmod": lambda x, y: x - y * truncated(x, y), "floordiv": lambda x, y: x // y,
            "floormod": lambda x, y: x % y, "not_": lambda b: not b, "select": lambda b, x, y: x if b else y,
            "nonneg": lambda x: x >= 0, "pos": lambda x: x > 0, "le": lambda x, y: x <= y, "lt": lambda x, y: x < y,
-           "equal": lambda x, y: x == y, "constant": lambda x: False, "outside": lambda x, n: abs(n) > 12, "abs": abs, "min": min, "max": max}
+           "equal": lambda x, y: x == y, "constant": lambda x: False, "ordered": lambda x: True,
+           "outside": lambda x, n: abs(n) > 12, "abs": abs, "min": min, "max": max}
 
 
 def values(names, rng):

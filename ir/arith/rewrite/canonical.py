@@ -25,7 +25,7 @@ class Canonicalizer(Rewriter):
 
     def _rewritten(self, e):
         try:
-            if type(e) is LT and e.a.dtype in INDEX_TYPES and not self.an.acts(e):
+            if type(e) is LT and e.a.dtype in INDEX_TYPES and not self.an.acts(e) and not self.wraps(e):
                 found = self._less(e)
                 return super()._rewritten(e) if found is None else found
             if self._opens(e):
@@ -37,7 +37,9 @@ class Canonicalizer(Rewriter):
         return simplified_reduction(self, out) if type(out).__name__ == "Reduce" else out
 
     def _opens(self, e):
-        return type(e) in OPENED and e.dtype in INDEX_TYPES and not self.an.acts(e)
+        """Whether arithmetic opens an expression: of numbers that may wrap around sums and products alone."""
+        return type(e) in OPENED and e.dtype in INDEX_TYPES and not self.an.acts(e) and (
+            type(e) in (Add, Sub, Mul) or not self.wraps(e))
 
     def under(self, condition, e):
         saved, self.forms = self.forms, {}

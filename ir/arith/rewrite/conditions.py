@@ -124,8 +124,8 @@ LESS_OR_EQUAL = (
 
 NOT = (
     ("not_(not_(b))", "b"),
-    ("not_(x < y)", "y <= x"),
-    ("not_(x <= y)", "y < x"),
+    ("not_(x < y)", "y <= x", "ordered(x)"),
+    ("not_(x <= y)", "y < x", "ordered(x)"),
     ("not_(x == y)", "x != y"),
     ("not_(x != y)", "x == y"),
     ("not_(a & b)", "not_(a) | not_(b)"),
@@ -165,7 +165,7 @@ OR = (
     ("~b | not_(b)", "True"),
     ("(x == y) | (x != y)", "True"),
     ("(x != y) | (x == y)", "True"),
-    ("~(x <= y) | (y < x)", "True"),
+    ("~(x <= y) | (y < x)", "True", "ordered(x)"),
     ("~(x < c1) | (c2 < x)", "True", "c2 < c1"),
     ("~(x < c1) | (c2 <= x)", "True", "c2 <= c1"),
     ("~(x <= c1) | (c2 < x)", "True", "c2 <= c1"),

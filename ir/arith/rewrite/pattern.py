@@ -27,17 +27,20 @@ COMMUTATIVE = (Add, Mul, Min, Max, EQ, NE, And, Or)
 BUILD = {And: logical_and, Or: logical_or, Not: Not, Select: Select}
 _EITHER = re.compile(r"\b(div|mod)(?=\()")
 PYTHON = {"min": min, "max": max, "abs": abs, "__builtins__": {}}  # what a part of constants may call
-PROOFS = ("nonneg", "pos", "le", "lt", "equal", "constant", "outside")  # of expressions, by the rewriter
+PROOFS = ("nonneg", "pos", "le", "lt", "equal", "constant", "outside", "ordered")  # of expressions, by the rewriter
+_RING = (ast.Add, ast.Sub, ast.Mult)  # what numbers that wrap around keep the laws of, alone
 
 
 class Rule:
-    """One row: apply(e, prover) gives the rewritten expression, or None."""
+    """One row: apply(e, prover) gives the rewritten expression, or None. is_exact: whether it holds of numbers only
+    that do not wrap around."""
 
     def __init__(self, pattern, result, condition=None):
         self.text = pattern, result, condition
         tree = pattern if isinstance(pattern, ast.AST) else _parsed(pattern)
         self.kind = _kind(tree)
         self.match, self.make = _matcher(tree), _maker(_parsed(result))
+        self.is_exact = _is_exact(tree, _parsed(result))
         self.condition = condition and compile(condition, "<condition>", "eval")
 
     def apply(self, e, prover):
@@ -51,6 +54,17 @@ class Rule:
             return self.make(found, numbers, _dtype_of_numbers(e, found))
         except (OverflowError, ValueError, ZeroDivisionError, DoesNotFit):
             return None  # a constant that the dtype does not hold
+
+
+def _is_exact(*trees):
+    """Whether sums, differences or products are beside what is of none of these."""
+    inside = [n for tree in trees for n in ast.walk(tree) if _kind_of(n) and not _of_constants(n)]
+    sums = [isinstance(n, ast.BinOp) and isinstance(n.op, _RING) for n in inside]
+    return any(sums) and not all(sums)
+
+
+def _kind_of(n):
+    return isinstance(n, (ast.BinOp, ast.Compare)) or isinstance(n, ast.Call)
 
 
 def _dtype_of_numbers(e, found):

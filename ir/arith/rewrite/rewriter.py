@@ -12,7 +12,7 @@ from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Co
 from ...node import Mutator, Node, collect
 from ...upper import provides, upper
 from ..canonical import INDEX_TYPES
-from ..linear import render
+from ..linear import DoesNotFit, render
 from ..simplify import decide, same, truth
 from . import choices, conditions, divisions, folding, sums, vectors
 from .effects import may_fail
@@ -38,7 +38,9 @@ class Rewriter(Mutator):
         self.proofs = {"nonneg": lambda e: self.proves(LE, 0, e), "pos": lambda e: self.proves(LT, 0, e),
                        "le": lambda a, b: self.proves(LE, a, b), "lt": lambda a, b: self.proves(LT, a, b),
                        "equal": lambda a, b: self.proves(EQ, a, b), "constant": lambda e: isinstance(e, IntImm),
-                       "outside": lambda e, value: not e.dtype.holds(value)}
+                       "outside": lambda e, value: not e.dtype.holds(value),
+                       "ordered": lambda e: not e.dtype.is_float}  # of two, one is not less than the other: no NaN
+        self.inexact = {}  # expression -> whether numbers in it may wrap around
 
     def proves(self, kind, a, b):
         """Whether `a kind b` always holds, of index expressions."""
@@ -65,7 +67,10 @@ class Rewriter(Mutator):
         out = below(self, e)
         if self.depth >= DEEPEST or self.an.acts(out):
             return out
-        new = self.step(out)
+        try:
+            new = self.step(out)
+        except DoesNotFit:  # a number on the way is too great for the type
+            return out
         if new is None or same(new, out):
             return out
         self.depth += 1
@@ -96,9 +101,17 @@ class Rewriter(Mutator):
             return _cancelled(e)
         for rule in _rules().get(kind, ()):
             found = rule.apply(e, self)
-            if found is not None:
+            if found is not None and not (rule.is_exact and self.wraps(e)):
                 return found
         return self.by_sets(e) if kind in (FloorMod, Mod) else None
+
+    def wraps(self, e):
+        """Whether an expression is of numbers that may wrap around: those that buffers hold, and narrow ones."""
+        found = self.inexact.get(e)
+        if found is None:
+            narrow = any(n.a.dtype.is_int and n.a.dtype not in INDEX_TYPES for n in collect(e, CompareExpr))
+            found = self.inexact[e] = narrow or self.an.canonical.is_loaded(e)
+        return found
 
     def decided(self, e):
         """The truth of a comparison that can be proved, or None."""
