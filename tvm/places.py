@@ -10,11 +10,14 @@ arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
 contrib.thrust contrib.utils
+diagnostics
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules
 driver
 error
 meta_schedule meta_schedule.testing meta_schedule.testing.te_workload
+parsing parsing.diagnostics parsing.doc parsing.evaluator
+printing printing.doc printing.doc_printer
 relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
 relax.pipeline relax.report relax.transform relax.utils relax.vm
 relax.backend relax.backend.blas relax.backend.cblas relax.backend.cuda relax.backend.cuda.cublas relax.backend.cuda.cudnn
@@ -38,6 +41,7 @@ topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 PLACES = {
     "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
+    "ir.diagnostics": "tvm.diagnostics",
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
     "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
     "dlight.base.transform": "tvm.dlight.base", "dlight.base.utils": "tvm.dlight.base",
@@ -52,7 +56,7 @@ PLACES = {
     "runtime.relax_vm": "tvm.relax.vm", "script.highlight": "ir.script.highlight", "script.ir_builder": "ir.script.builder",
     **{f"script.ir_builder.{dialect}.{part}": f"ir.script.builder.{place}" for dialect in ("ir", "tir", "relax")
        for part, place in (("ir", dialect), ("frame", "ir" if dialect == "ir" else f"{dialect}_frames"))},
-    "script.parser": "script",
+    "script.parser": "script", "script.parser.core": "tvm.parsing", "script.parser.core.doc_core": "tvm.parsing.doc", "script.printer": "tvm.printing",
     "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",

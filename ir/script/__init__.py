@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import re
 
-from ..expr import Var
+from ..expr import Range
 from ..module import GlobalVar, IRModule
-from ..node import collect, save_json
+from ..node import save_json
 from ..relax import expr as relax
 from ..tir.function import PrimFunc
 from ..tir.stmt import Stmt
@@ -23,8 +23,7 @@ _IMPORTS = {"I": "# from tvm.script import ir as I\n", "T": "# from tvm.script i
 
 
 # Options of TVM's printer that change nothing here
-_WITHOUT_EFFECT = frozenset("""verbose_expr int_dtype float_dtype buffer_dtype extra_config binding_names
-show_object_address""".split())
+_WITHOUT_EFFECT = frozenset("""verbose_expr int_dtype float_dtype buffer_dtype extra_config binding_names""".split())
 _MARKS = ("syntax_sugar", "obj_to_underline", "path_to_underline", "obj_to_annotate", "path_to_annotate")
 
 
@@ -43,10 +42,11 @@ def script(node, show_meta=False, **options):
 
 
 def _styled(text_of, node, *, name=None, indent_spaces=4, print_line_numbers=False, num_context_lines=None,
-            ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", show_all_struct_info=True, **options):
+            ir_prefix="I", tir_prefix="T", relax_prefix="R", module_alias="cls", show_all_struct_info=True,
+            show_object_address=False, **options):
     """text_of(style), as options of `script` ask for it."""
     style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options},
-                     alias=module_alias or "", infos=show_all_struct_info,
+                     alias=module_alias or "", infos=show_all_struct_info, addresses=show_object_address,
                      module=identifier(name) if name is not None and isinstance(node, IRModule) else "Module")
     if set(options) - _WITHOUT_EFFECT:
         raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
@@ -69,6 +69,7 @@ def _full_script(node, show_meta, style=PLAIN):
 def _script(node, style):
     relaxed, tensor = RelaxPrinter(), TIRPrinter()
     relaxed.style = tensor.style = style
+    relaxed.names.addresses = tensor.names.addresses = style.addresses
     if isinstance(node, IRModule):
         return _with_header("ITR", relaxed.module(node))
     if isinstance(node, PrimFunc):
@@ -77,6 +78,8 @@ def _script(node, style):
         return _with_header("ITR", relaxed.function_text(node))
     if isinstance(node, Stmt):
         return tensor.statement(node)
+    if isinstance(node, Range):
+        return tensor.expr(node).replace("T.", "I.", 1)
     if _is_of_graph(node):
         return relaxed.node_text(node)
     return tensor.expr(node)
@@ -91,24 +94,11 @@ def script_alone(node, **options):
     """The text of a piece of a graph, or of TensorIR, below the declarations of what it uses and does not define."""
     if not _is_of_graph(node):
         return _piece(node, **{key: value for key, value in options.items() if key not in ("name", "show_meta")})
-    defined = {id(b.var) for b in collect(node, (relax.VarBinding, relax.MatchCast))}
-    defined |= {id(p) for f in collect(node, relax.Function) for p in f.params}
-    free = [v for v in collect(node, (relax.RelaxVar, relax.DataflowVar)) if id(v) not in defined]
-    dims, lines = set(), []
-
-    def declare(part):
-        for dim in collect(part, Var):
-            if id(dim) not in dims and dim.dtype != "handle":
-                dims.add(id(dim))
-                lines.append(f"{dim.name} = T.{dim.dtype}()")
-
-    for var in free:
-        if var.struct_info is not None:
-            declare(var.struct_info)
-            lines.append(f"{var.name}: {var.struct_info}")
-    if node not in free:
-        declare(node)
-    return "\n".join([*lines, script(node, **options)])
+    def text_of(style):
+        printer = RelaxPrinter()
+        printer.style, printer.declares = style, True
+        return printer.node_text(node)
+    return _styled(text_of, node, **options)
 
 
 def _piece(node, **options):

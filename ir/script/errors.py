@@ -3,8 +3,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+from contextlib import contextmanager
 
 from ..module import BaseFunc
+
+RENDERERS = []  # what is told of the error of a script that is refused, before it is raised
 
 
 class ScriptError(ValueError):
@@ -14,6 +17,17 @@ class ScriptError(ValueError):
         self.message, self.filename, self.line, self.column, self.text = message, filename, line, column, text
         shown = f"\n    {text.strip()}\n    {' ' * (column - 1 - len(text) + len(text.lstrip()))}^" if text else ""
         super().__init__(f"{filename}:{line}:{column}: {message}{shown}")
+
+
+@contextmanager
+def told():
+    """Tell RENDERERS what is raised inside."""
+    try:
+        yield
+    except ScriptError as error:
+        for render in RENDERERS:
+            render(error)
+        raise
 
 
 class Source:
@@ -99,4 +113,4 @@ def _class_at(tree, name, line):
     return max(found, key=lambda n: n.lineno, default=None)
 
 
-__all__ = ["ScriptError", "Source"]
+__all__ = ["RENDERERS", "ScriptError", "Source", "told"]

@@ -162,7 +162,7 @@ class ExprPrinter:
     def expr_Let(self, e):
         value = self.expr(e.value)
         with self.names.scope():
-            name = self.names.define(e.var, e.var.name)
+            name = self.names.get(e.var, "") if self.names.known(e.var) else self.names.define(e.var, e.var.name)
             return f"T.Let({self.expr(e.body)}, where={{{name}: {value}}})", ATOM
 
     def expr_CommReducer(self, e):
@@ -238,6 +238,16 @@ class ExprPrinter:
 
     def expr_Range(self, r):
         return f"T.Range({', '.join(self.bounds(r.min, r.extent))})", ATOM
+
+    def expr_PrimType(self, t):
+        return f"T.{t.dtype}", ATOM
+
+    def expr_PointerType(self, t):
+        element = quote(t.element_type.dtype) if hasattr(t.element_type, "dtype") else self.expr(t.element_type)
+        return f"T.handle({', '.join([element, *([quote(t.storage_scope)] if t.storage_scope else [])])})", ATOM
+
+    def expr_TupleType(self, t):
+        return f"T.Tuple({', '.join(self.exprs(t.fields))})" if t.fields else "None", ATOM
 
     def expr_IterVar(self, v):
         return self.expr(v.var), ATOM

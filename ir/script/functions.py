@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 from ..upper import upper
-from .errors import Source
+from .errors import Source, told
 from .macros import decorator, in_class, surroundings
 from .module_parser import ROWS as MODULE_ROWS, ModuleParser
 from .relax_names import ROWS as RELAX_ROWS
@@ -76,7 +76,8 @@ def from_source(text, metadata=None, filename="<script>", env=None, extra_vars=N
         raise TypeError(f"from_source takes script text, not a {type(text).__name__}")
     parser = ModuleParser(Source(textwrap.dedent(text), filename), {**(env or {}), **(extra_vars or {})})
     parser.check_well_formed = check_well_formed
-    return parser.document(metadata)
+    with told():
+        return parser.document(metadata)
 
 
 # The decorators read what stands below them with the parsers, which need the other names: so these come last.

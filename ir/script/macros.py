@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
-from .errors import Source
+from .errors import Source, told
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,10 @@ def _filled(cell):
 
 def decorator(read, given):
     """`read` as a decorator; given: what the decorator was called with, () when it had arguments of its own."""
-    return read(given[0]) if given else read
+    def reported(program):
+        with told():
+            return read(program)
+    return reported(given[0]) if given else reported
 
 
 def macro(*func, hygienic=True):

@@ -24,6 +24,8 @@ class NameTable:
     An object that nothing defined gets its name at first use and keeps it to the end: partial trees print too.
     """
 
+    addresses = False  # whether names end with where their objects are in memory
+
     def __init__(self):
         self._text = {}  # id -> (object, text): holding the object keeps its id from being reused
         self._used = set(RESERVED)
@@ -67,6 +69,7 @@ class NameTable:
         return found[1] if found else self._enter(obj, hint, self._scopes[0])
 
     def _enter(self, obj, hint, scope):
+        hint = f"{hint}_{id(obj):#x}" if self.addresses else hint
         name = unique_name(identifier(hint), self._used)
         self._text[id(obj)] = (obj, name)
         scope.append((id(obj), name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..expr import IntImm, Var
 from ..module import GlobalVar, linkage
 from ..node import collect, structural_equal
-from ..op import OPS
+from ..op import OPS, InferError
 from ..relax.expr import (PACKED, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxString, RelaxVar,
                           SeqExpr, TupleStructInfo, VarBinding)
 from ..tir.function import PrimFunc
@@ -31,6 +31,7 @@ class RelaxPrinter(TIRPrinter):
         self._void = set()  # ids of variables of nothing, which statements without a name give
         self._constants = {}  # id -> (index, Constant)
         self.devices = []  # those of the module, which struct info speaks of by number
+        self.declares = False  # whether a piece declares what it uses and does not define
         self._quoting = False  # inside a signature: symbolic dimensions are quoted
         self._module_name = None  # of the module that is printed
         self._late = None  # lines at the top of the function that is printed, which its text turns out to need
@@ -92,7 +93,8 @@ class RelaxPrinter(TIRPrinter):
         statement = {"BindingBlock": self._binding_block, "DataflowBlock": self._binding_block, "SeqExpr": self._seq_alone,
                      "VarBinding": self._binding, "MatchCast": self._binding, "If": self._if_alone}.get(type(n).__name__)
         if statement is None:
-            return self.expr(n)
+            text = self.expr(n)
+            return "\n".join([*self.lines, text])
         statement(n)
         return "\n".join(self.lines)
 
@@ -143,6 +145,8 @@ class RelaxPrinter(TIRPrinter):
                 if not self.names.known(w):
                     name = self.names.define(w, w.name, self._level)
                     self._late.append(f"{name} = {self._dim_type(w)}")
+        elif self.declares and not self.names.known(v) and v.dtype != "handle":
+            self.line(f"{self.names.define(v, v.name)} = {self._dim_type(v)}")
         return super().expr_Var(v)
 
     def _dim_type(self, v):
@@ -168,6 +172,11 @@ class RelaxPrinter(TIRPrinter):
             for b in block.bindings:
                 self._binding(b)
             return
+        if self.declares:
+            defined = {id(b.var) for b in block.bindings}
+            for v in collect(block, (RelaxVar, DataflowVar)):
+                if id(v) not in defined:
+                    self.expr(v)
         self.line("with R.dataflow():")
         self._indent += 1
         for b in block.bindings:
@@ -210,7 +219,10 @@ class RelaxPrinter(TIRPrinter):
             return False
         inferred = getattr(value, "struct_info", None)
         if isinstance(value, RelaxCall) and value.op in OPS:
-            inferred = OPS[value.op].infer(value)
+            try:
+                inferred = OPS[value.op].infer(value)
+            except InferError:
+                return False
         return inferred is not None and structural_equal(inferred, var.struct_info)
 
     def _if(self, b):
@@ -244,6 +256,11 @@ class RelaxPrinter(TIRPrinter):
     # ------------------------------------------------------------ expressions
 
     def expr_RelaxVar(self, v):
+        if self.declares and not self.names.known(v):
+            info = None if v.struct_info is None else self.expr(v.struct_info)
+            name = self.names.define(v, v.name)
+            if info is not None:
+                self.line(f"{name}: {info}")
         return self.names.get(v, v.name), ATOM
 
     expr_DataflowVar = expr_RelaxVar

@@ -19,7 +19,7 @@ class Style:
     """sugar: whether T.grid, T.axis.remap, buffers as parameters and implied root blocks stand for what is longer.
     underlined: ids of nodes; notes: {id of a node: text}; held: the nodes. alias: by what name functions of the module
     are called in graph functions, "" for that of the module. module: its name. infos: whether variables have annotations
-    that their values imply."""
+    that their values imply. addresses: whether names end with where their objects are."""
 
     sugar: bool = True
     underlined: frozenset = frozenset()
@@ -28,6 +28,7 @@ class Style:
     alias: str = "cls"
     module: str = "Module"
     infos: bool = True
+    addresses: bool = False
 
     @property
     def marks(self):
@@ -102,9 +103,9 @@ def settle(text, context=None, numbers=False):
         if n > before + 1:
             out.append(f"(... {n - before - 1} lines skipped ...)")
         if n < len(lines):
-            out.append(f"{n + 1:{width}}  {lines[n]}" if numbers else lines[n])
+            out.append(f"{n + 1:{width}} {lines[n]}".rstrip() if numbers else lines[n])
         if n in carets:
-            out.append((" " * (width + 2) if numbers else "") + carets[n])
+            out.append((" " * (width + 1) if numbers else "") + carets[n])
         before = n
     return "\n".join(out)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..expr import ITER_NAMES, IntImm, IterVar, Var
+from ..expr import ITER_NAMES, IntImm, IterVar, Let, Range, Var
 from ..module import GlobalVar, linkage
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, MatchBufferRegion, SeqStmt, Stmt
@@ -60,7 +60,7 @@ class TIRPrinter(ExprPrinter):
     def piece(self, n):
         """The text of part of a program below the declarations of what it uses and does not define."""
         missing = undefined(n.var if isinstance(n, IterVar) else n, self.names.known)
-        self._declare([v for v in missing if isinstance(v, Var)])
+        self._declare([v for v in missing if isinstance(v, Var)] + [e.var for e in collect(n, Let)])
         self._declare_missing([b for b in missing if not isinstance(b, Var)])
         if isinstance(n, Stmt):
             self.stmt(n, False)
@@ -72,7 +72,8 @@ class TIRPrinter(ExprPrinter):
             dom = "None" if n.dom is None else self.expr(n.dom)
             self.line(f"T.iter_var({self.expr(n.var)}, {dom}, {quote(kind)}, {quote(n.thread_tag)})")
         else:
-            self.line(self.expr(n))
+            text = self.expr(n)
+            self.line(text.replace("T.", "I.", 1) if isinstance(n, Range) else text)
         return "\n".join(self.lines)
 
     def statement(self, s):
@@ -404,6 +405,7 @@ class TIRPrinter(ExprPrinter):
     def _signature(self, func):
         """Parameter texts, and the (handle, buffer) pairs left for T.match_buffer in the body."""
         used = {id(v) for v in collect(func.body, Var)}
+        data = [id(b.data) for b in func.buffer_map.values()]
         params, matched = [], []
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
         taken = {b.name for b in buffers}
@@ -412,7 +414,8 @@ class TIRPrinter(ExprPrinter):
             if buffer is None:
                 name = self.names.get(p, p.name) if self.names.known(p) else self.names.define(p, p.name)
                 params.append(f"{name}: T.{p.dtype}")
-            elif self._fits_signature(buffer) and id(p) not in used and buffer.data is not p:
+            elif self._fits_signature(buffer) and id(p) not in used and buffer.data is not p and (
+                    data.count(id(buffer.data)) == 1):
                 args = f"{self.tuple_of(buffer.shape)}, {quote(buffer.dtype)}"
                 params.append(f"{self.define_buffer(buffer)}: T.Buffer({args})")
             else:

@@ -60,7 +60,7 @@ def test_rows_of_shared_memory_are_apart_and_in_versions():
         s.annotate(ko, f"software_pipeline_{key}", values)
     cut = LOOPS.index("LowerMatchBuffer")
     text = str(lowered(s.func, *LOOPS[:cut], "InjectSoftwarePipeline"))
-    assert 'T.alloc_buffer((2, 8, 4), "float32", strides=(64, 8, 1), scope="shared")' in text
+    assert 'T.alloc_buffer((2, 8, 4), strides=(64, 8, 1), scope="shared")' in text
 
 
 def test_virtual_threads_without_a_letter_nest():

@@ -92,7 +92,7 @@ def test_fragments_become_what_a_lane_has_of_them():
     s = by_tensor_cores(func, cuda.get_wmma_intrin_group("shared", "global", "float16", "float32", True))
     text = str(lowered(s.func, *PASSES, "InferFragment"))
     assert "wmma" not in text.replace("_wmma_", "") and "matrix_sync" not in text
-    assert 'c_wmma_accumulator = T.decl_buffer((16,), "float32", scope="local")' in text  # 2 tiles, 8 elements each
+    assert 'c_wmma_accumulator = T.decl_buffer((16,), scope="local")' in text  # 2 tiles, 8 elements each
     for name in ("fill", "fetch_a", "fetch_b", "mma_f16_f32", "store"):  # fetched by ldmatrix
         assert f'"ingot_fragment_{name}"' in text
     assert text.count('T.tvm_storage_sync("shared")') == 2  # before and after shared memory is filled

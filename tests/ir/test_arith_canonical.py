@@ -31,7 +31,7 @@ def written(e, **bounds):
     (X // 6 * 6 + X // 3 % 2 * 3 + X % 3, "x"), (Div(X, 6) * 6 + Mod(Div(X, 3), 2) * 3 + Mod(X, 3), "x"),
     ((X + Y) // 4 * 4 + (X + Y) % 4 - Y, "x"), (X // 8 * 2 + X % 8 // 4, "x // 4"),
     # quotients and remainders
-    ((X * 8 + 5) // 4, "x * 2 + 1"), (Div(X * 8 + 5, 4), "T.truncdiv(x * 8 + 5, 4)"), (Div(X * 8 + 4, 4), "x * 2 + 1"),
+    ((X * 8 + 5) // 4, "x * 2 + 1"), (Div(X * 8 + 5, 4), "T.Div(x * 8 + 5, 4)"), (Div(X * 8 + 4, 4), "x * 2 + 1"),
     ((X * 3) // 2, "x * 3 // 2"), ((X * 2 + Y * 3) // 2, "y * 3 // 2 + x"), ((X - 7) % 4, "(x + 1) % 4"),
     (FloorMod(X * 4, 8), "x % 2 * 4"), (X % 12 // 3 % 2, "x % 6 // 3"), (Mod(Mod(X, 12), 4), "T.truncmod(x, 4)"),
     # by what is no constant

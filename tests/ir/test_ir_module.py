@@ -67,7 +67,7 @@ def test_options_of_the_printer(capsys):
     assert Two.script(verbose_expr=True, num_context_lines=3) == Two.script()
     assert "\n  @T.prim_func\n  def main" in Two.script(indent_spaces=2)
     numbered = Two.script(print_line_numbers=True).split("\n")
-    assert numbered[0].startswith(" 1  from ingot") and numbered[-1].startswith(f"{len(numbered)}  ")
+    assert numbered[0].startswith(" 1 # from tvm.script") and numbered[-1].startswith(f"{len(numbered)}   ")
     with pytest.raises(TypeError, match="script: unknown option nam"):
         Two.script(nam="x")
     Two.show(style="light", black_format=False)

@@ -1,0 +1,1 @@
+"""tvm.script.printer: documents of Python's syntax, and their text."""
