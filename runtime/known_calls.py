@@ -16,7 +16,7 @@ def known_call(call, arrays):
     """(call, arrays) with variables of the values' own shapes and dtypes, where struct info leaves some open; else the
     same. arrays: {variable: array, tuple of such, shape or number}. Raises the operator's InferError where it does not take
     such values."""
-    if not any(is_partial(a) for a in call.args):
+    if not any(is_partial(a) for a in (call, *call.args)):
         return call, arrays
     made = {}
     swap = _Swap({id(v): _stand_in(v, value, made) for v, value in arrays.items()})

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from .. import op as op_table
 from ..expr import Call, PrimExpr, as_expr, free_vars
-from ..module import BaseFunc, GlobalVar, IRModule
+from ..module import SYMBOL, BaseFunc, GlobalVar, IRModule
 from ..names import Names, unique_name
 from ..node import Mutator, structural_equal
 from ..op import REQUIRED, InferError
@@ -13,8 +13,8 @@ from ..upper import provides, upper
 from .infos import call_info, derived_info, told_dims
 from .lattice import erased
 from .tensor_calls import TensorCall
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
-                   RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, ExternFunc, If, MatchCast, PrimValue, RelaxCall,
+                   RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
                    call_tir, function_of_blocks, with_grad)
 
 
@@ -246,9 +246,7 @@ class BlockBuilder:
         self._output = self._leaf(output, "gv")
         self._close(BindingBlock)
         func = function_of_blocks(self._params, self._blocks, self._output, self._attrs, self._pure)
-        func = self._known_outside(func)
-        self._mod = self._mod.with_function(self.current_func, func)
-        return GlobalVar(self.current_func, func.struct_info)
+        return self._added(self._known_outside(func), self.current_func, self.current_func)
 
     def _known_outside(self, func):
         """The function, whose result has no dimensions that callers do not know."""
@@ -347,13 +345,21 @@ class BlockBuilder:
 
     def add_func(self, func, func_name):
         """The GlobalVar of `func` in the module: under func_name, made unique; an equal PrimFunc is taken again."""
-        if not isinstance(func, BaseFunc):
-            raise TypeError(f"add_func takes a PrimFunc or graph function, not a {type(func).__name__}")
+        if not isinstance(func, (BaseFunc, ExternFunc)):
+            raise TypeError("add_func takes a PrimFunc, a graph function or an ExternFunc, not a "
+                            f"{type(func).__name__}")
+        return self._added(func, func_name)
+
+    def _added(self, func, func_name, own=None):
+        """The GlobalVar of a function of the module. own: the name of the function being built, where it is this one."""
         for name, known in self._mod.functions.items():
             if known is func or type(known) is type(func) and structural_equal(known, func):
                 return GlobalVar(name, known.struct_info)
+            if own is not None and SYMBOL in func.attrs and getattr(known, "attrs", {}).get(SYMBOL) == func.attrs[SYMBOL]:
+                raise BuilderError(f"function {func.attrs[SYMBOL]} is in the module already: give the second another "
+                                   "name, or private=True")
         name, n = func_name, 0
-        while name in self._mod or name == self.current_func:
+        while name in self._mod or own is None and name == self.current_func:
             n += 1
             name = f"{func_name}{n}"
         self._mod = self._mod.with_function(name, func)
@@ -406,7 +412,9 @@ class BlockBuilder:
         """The module with the functions built so far."""
         return self._mod
 
-    finalize = get
+    def finalize(self):
+        """The module, in which functions that others find have their names, and private ones of such names others."""
+        return upper("normalize_global_var")(self._mod)
 
 
 @provides("call_of_function")

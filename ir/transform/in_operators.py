@@ -42,7 +42,7 @@ def require_known(mod):
                 continue
             if is_classic(call) or call.op in OPS and _mixes_dtypes(call):
                 _refuse(b.var, call)
-            if call.op in OPS and not _is_known(call.struct_info):
+            if call.op in OPS and not is_known(call.struct_info):
                 raise InferError(f"{b.var.name}: what {call.op} gives, {call.struct_info}, cannot be compiled: its "
                                  "shape and dtype must be known; give those of the parameters, or use match_cast")
     return mod
@@ -60,9 +60,10 @@ def _mixes_dtypes(call):
     return OPS[call.op].kind == "broadcast" and len({getattr(a.struct_info, "dtype", None) for a in call.args}) > 1
 
 
-def _is_known(info):
+def is_known(info):
+    """Whether struct info says shape and dtype of its tensors."""
     if isinstance(info, TupleStructInfo):
-        return all(map(_is_known, info.fields))
+        return all(map(is_known, info.fields))
     return not isinstance(info, TensorStructInfo) or isinstance(info.shape, tuple) and info.dtype != "void"
 
 
@@ -150,4 +151,4 @@ class _Rewrite(Mutator):
         return made
 
 
-__all__ = ["in_operators", "is_classic", "require_known"]
+__all__ = ["in_operators", "is_classic", "is_known", "require_known"]

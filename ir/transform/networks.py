@@ -3,11 +3,12 @@ rest."""
 from __future__ import annotations
 
 from ..node import collect
-from ..relax.control import CONTROL
+from ..relax.control import CONTROL, is_control
 from ..relax.expr import (PACKED, DataflowVar, DataTypeImm, Function, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
                           TensorStructInfo, TupleStructInfo)
 from ..relax.runtime_calls import RUNTIME
 from ..tir.function import PrimFunc
+from .in_operators import in_operators, is_known
 from .inline_functions import KERNELS
 from .lift_branches import may_lift_branches
 
@@ -29,8 +30,19 @@ def _needs(mod, name, around):
     calls = collect(func.body, RelaxCall)
     return (not (is_tensors(func.ret_struct_info, whole=False)) or bool(collect(func.body, Function))
             or not may_lift_branches(func)
-            or any(is_alone(mod, c, (*around, name)) for c in calls)
+            or any(is_alone(mod, c, (*around, name)) for c in calls) or _has_unknown(mod, name, calls)
             or any(isinstance(f, (RelaxString, DataTypeImm)) for f in collect(func.body, (RelaxString, DataTypeImm))))
+
+
+def _has_unknown(mod, name, calls):
+    """Whether a run tells the shape or dtype of what an operator gives, also where it is made of operators of the table."""
+    if all(map(_tells, calls)):
+        return False
+    return not all(map(_tells, collect(in_operators(mod.with_functions({name: mod[name]}))[name].body, RelaxCall)))
+
+
+def _tells(call):
+    return not isinstance(call.op, str) or is_control(call) or call.op in ("call", *PACKED) or is_known(call.struct_info)
 
 
 def is_tensors(info, whole=True):

@@ -5,6 +5,7 @@ from ..module import SYMBOL, GlobalVar
 from ..names import unique_name
 from ..node import Mutator
 from ..relax.expr import Function
+from ..upper import provides
 
 
 def attach_global_symbol(mod):
@@ -16,10 +17,11 @@ def attach_global_symbol(mod):
     return renamed(mod.with_functions(made), {n: made[n].attrs[SYMBOL] for n in made if SYMBOL not in mod[n].attrs})
 
 
+@provides("normalize_global_var")
 def normalize_global_var(mod):
     """A module in which each function with a "global_symbol" is called so; private ones whose name is taken by that
     give way. ValueError where two functions have one symbol."""
-    public = {n: f.attrs[SYMBOL] for n, f in mod.functions.items() if SYMBOL in f.attrs}
+    public = {n: f.attrs[SYMBOL] for n, f in mod.functions.items() if SYMBOL in getattr(f, "attrs", ())}
     twice = sorted({s for s in public.values() if list(public.values()).count(s) > 1})
     if twice:
         raise ValueError(f"NormalizeGlobalVar: functions {', '.join(n for n, s in public.items() if s == twice[0])} "

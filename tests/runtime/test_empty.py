@@ -115,3 +115,13 @@ def test_kernels_that_a_machine_calls_start_sums_without_terms():
     for n in (2, 0):
         x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
         np.testing.assert_array_equal(vm["main"](tvm.nd.array(x), "x").numpy(), x.sum(0) + 5)
+
+
+@pytest.mark.parametrize("name", ["max", "argmin", "variance"])
+def test_nothing_to_choose_from_names_the_operator(name):
+    bb, x = relax.BlockBuilder(), relax.Var("x", R.Tensor((tvm.tir.Var("n", "int64"), 4), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(getattr(relax.op, name)(x, 0)))
+    vm = relax.VirtualMachine(relax.build(bb.get(), "c"), tvm.cpu())
+    with pytest.raises(ValueError, match=name + r": nothing to choose from: \(0, 4\) is empty along axis 0"):
+        vm["main"](np.empty((0, 4), np.float32))

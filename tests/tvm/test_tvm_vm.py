@@ -174,3 +174,16 @@ def test_graph_executor_and_parameters():
     assert np.array_equal(relax.VirtualMachine(library, tvm.cpu())["main"](X, w).numpy(), X * w)
     with pytest.raises(KeyError, match="no input 'z'"):
         graph.set_input("z", X)
+
+
+def test_what_only_a_run_can_tell_is_run():
+    n = tvm.tir.Var("n", "int64")
+    bb, x, y = relax.BlockBuilder(), *(relax.Var(k, R.Tensor((d, 4), "float32")) for k, d in (("x", 2 * n), ("y", n)))
+    with bb.function("main", [x, y]):
+        bb.emit_func_output(bb.emit(relax.op.maximum(x, y)))
+    vm = relax.VirtualMachine(relax.build(bb.get(), "c"), tvm.cpu())
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 4), np.float32), rng.random((1, 4), np.float32)
+    np.testing.assert_array_equal(vm["main"](x, y).numpy(), np.maximum(x, y))
+    with pytest.raises(ValueError, match="maximum"):
+        vm["main"](np.ones((4, 4), np.float32), np.ones((2, 4), np.float32))

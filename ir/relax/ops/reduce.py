@@ -28,7 +28,21 @@ def _infer(call, dtypes, needs_elements):
 
 def _check_elements(call, x, axes, needs_elements):
     if needs_elements and any(isinstance(x.shape[a], IntImm) and x.shape[a].value == 0 for a in axes):
-        fail(call, f"nothing to choose from: {shape_text(x)} is empty along axis {', '.join(map(str, axes))}")
+        _fail_empty(call, shape_text(x), axes)
+
+
+def _fail_empty(call, shape, axes):
+    fail(call, f"nothing to choose from: {shape} is empty along axis {', '.join(map(str, axes))}")
+
+
+def _some_of(name, function):
+    """numpy's function that needs an element of each axis that it reduces, as the operator `name`."""
+    def reduced(x, axis, **attrs):
+        axes = range(x.ndim) if axis is None else _plain_axes(axis, x.ndim)
+        if any(x.shape[a] == 0 for a in axes):  # of symbolic shape, which no inference refused
+            _fail_empty(name, x.shape, axes)
+        return function(x, axis=axis, **attrs)
+    return reduced
 
 
 class Reduction:
@@ -105,8 +119,9 @@ BOOLEAN_ROWS = [
 
 for _name, _dtypes, _needs, _reducer, _numpy in ROWS + BOOLEAN_ROWS:
     register(_name, partial(_infer, dtypes=_dtypes, needs_elements=_needs),
-             partial(_lower, name=_name, reducer=_reducer), partial(_evaluate, function=_numpy), "reduction",
-             axis=None, keepdims=False)
+             partial(_lower, name=_name, reducer=_reducer),
+             partial(_evaluate, function=_some_of(_name, _numpy) if _needs else _numpy),
+             "reduction", axis=None, keepdims=False)
 
 
 # ---------------------------------------------------------------- variance and standard deviation
@@ -130,7 +145,7 @@ def _lower_spread(args, attrs, out, name):
 
 for _name, _numpy in (("variance", np.var), ("std", np.std)):
     register(_name, partial(_infer, dtypes="float", needs_elements=True), partial(_lower_spread, name=_name),
-             partial(_evaluate, function=_numpy), "reduction", axis=None, keepdims=False)
+             partial(_evaluate, function=_some_of(_name, _numpy)), "reduction", axis=None, keepdims=False)
 
 
 # ---------------------------------------------------------------- argmax and argmin
@@ -175,5 +190,5 @@ def _evaluate_arg(args, attrs, function):
 
 for _name, _reducer, _numpy in (("argmax", te.max, np.argmax), ("argmin", te.min, np.argmin)):
     register(_name, _infer_arg, partial(_lower_arg, name=_name, reducer=_reducer),
-             partial(_evaluate_arg, function=_numpy), "reduction", axis=None, keepdims=False,
+             partial(_evaluate_arg, function=_some_of(_name, _numpy)), "reduction", axis=None, keepdims=False,
              select_last_index=False)

@@ -159,7 +159,7 @@ def function_of(body, *params):
     (lambda bb: bb.emit_te(lambda: 3), TypeError, "must return a te.Tensor or several, not 3"),
     (lambda bb: bb.emit_te(topi.exp, relax.Var("u", relax.TensorStructInfo(None, "float32"))), TypeError,
      "u is R.Tensor.*; a tensor expression takes tensors of known shape"),
-    (lambda bb: bb.add_func(3, "f"), TypeError, "add_func takes a PrimFunc or graph function, not a int"),
+    (lambda bb: bb.add_func(3, "f"), TypeError, "add_func takes a PrimFunc, a graph function or an ExternFunc, not a int"),
     (lambda bb: bb.update_func(GlobalVar("f"), mlp()["main"]), ValueError, "update_func of f, which is no function"),
     (lambda bb: [bb.dataflow().__enter__(), bb.dataflow().__enter__()], ValueError, "a dataflow block inside another"),
     (lambda bb: bb.emit_func_output(relax.const(1), params=[]), ValueError, "params are given twice"),
@@ -232,3 +232,20 @@ def test_emit_func_output_gives_the_function():
     assert (double.name_hint, main.name_hint) == ("double", "main")
     vm = relax.VirtualMachine(relax.build(bb.get(), "c"))
     assert vm["main"](np.ones(2, np.float32)).numpy().tolist() == [2, 2]
+
+
+def test_functions_of_one_name():
+    bb, x = relax.BlockBuilder(), var("x", 2)
+    inner = bb.add_func(relax.ExternFunc("theirs"), "theirs")
+    assert bb.add_func(relax.extern("theirs"), "theirs") == inner
+    with bb.function("main", [x], private=True):
+        doubled = bb.emit_func_output(bb.emit(x + x))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(doubled(x)))
+    mod = bb.finalize()
+    assert sorted(mod.functions) == ["main", "main1", "theirs"] and relax.analysis.well_formed(mod)
+    assert evaluate(mod, [np.ones(2, np.float32)]).tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="function main is in the module already"):
+        with bb.function("main", [x]):
+            bb.emit_func_output(bb.emit(relax.op.exp(x)))
+    assert bb.get()["main1"].attrs["global_symbol"] == "main"  # the first is there
