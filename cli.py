@@ -202,7 +202,7 @@ def _add_options(sub):
                          help="memories of a board that the arena is spread over, the fastest first: "
                          "dtcm=64K,sram=256K,psram=8M; NAME_init takes each")
     sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
-                     help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
+                     help="give a symbolic dimension a value, or an expression of others by + * and //; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="say how large a dimension is at most; one that callers pass may then be 0; may be repeated")
     sub.add_argument("--alias", action="append", default=[], type=_alias, metavar="OUTPUT=INPUT",

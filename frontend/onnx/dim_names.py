@@ -4,11 +4,13 @@ from __future__ import annotations
 import ast
 import operator
 
-OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
+# What gives sizes of sizes. Differences may be below nothing, and quotients of names have no value at zero; of numbers,
+# exporters write both signs, and mean whole sizes.
+OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Div: operator.floordiv}
 
 
 def names_in(text):
-    """The names in a sum or product of names and numbers; None where the text is none."""
+    """The names in a text of names, numbers and OPERATORS; None where it is none."""
     tree = _tree(text)
     return None if tree is None else {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
@@ -30,10 +32,12 @@ def _tree(text):
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):
         return None
-    return tree if _is_sum(tree) else None
+    return tree if _is_size(tree) else None
 
 
-def _is_sum(node):
+def _is_size(node):
     if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and _is_sum(node.left) and _is_sum(node.right)
+        if isinstance(node.op, (ast.FloorDiv, ast.Div)) and not getattr(node.right, "value", 0):
+            return False
+        return type(node.op) in OPERATORS and _is_size(node.left) and _is_size(node.right)
     return isinstance(node, ast.Name) or isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0

@@ -196,8 +196,8 @@ class GraphImporter:
             if names and names <= self.whole:
                 return value_of(size, {name: self._dim_called(name, (*within, key)) for name in names})
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up, or a sum "
-                                      "or product of other dimensions and numbers")
+                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up, or made "
+                                      "of other dimensions and numbers by + * and //")
             return size
         names = names_in(key) if key not in self.dims else None
         if names and names <= self.whole - {key}:

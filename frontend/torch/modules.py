@@ -38,6 +38,7 @@ Conv2d: conv2d {_CONV}
 Conv3d: conv3d {_CONV}
 ConvTranspose1d: conv_transpose1d {_TRANSPOSED}
 ConvTranspose2d: conv_transpose2d {_TRANSPOSED}
+ConvTranspose3d: conv_transpose3d {_TRANSPOSED}
 Linear: linear x weight bias
 BatchNorm1d: batch_norm_layer x running_mean running_var weight bias training eps
 BatchNorm2d: batch_norm_layer x running_mean running_var weight bias training eps
@@ -58,8 +59,10 @@ AvgPool3d: avg_pool3d {_POOL} ceil_mode count_include_pad divisor_override
 AdaptiveAvgPool1d: adaptive_avg_pool1d x output_size
 AdaptiveAvgPool2d: adaptive_avg_pool2d x output_size
 AdaptiveAvgPool3d: adaptive_avg_pool3d x output_size
+AdaptiveMaxPool1d: adaptive_max_pool1d x output_size return_indices
 AdaptiveMaxPool2d: adaptive_max_pool2d x output_size return_indices
-Upsample: interpolate x size scale_factor mode align_corners
+AdaptiveMaxPool3d: adaptive_max_pool3d x output_size return_indices
+Upsample: interpolate x size scale_factor mode align_corners recompute_scale_factor
 Flatten: flatten x start_dim end_dim
 Unflatten: unflatten x dim unflattened_size
 PixelShuffle: pixel_shuffle x upscale_factor

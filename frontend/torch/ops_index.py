@@ -1,11 +1,14 @@
 """Elements by their places: slices, tables of indices, scattered writes."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...ir.expr import LE, Min, PrimExpr, binary
 from ...ir.relax.expr import Constant, ShapeExpr, TupleStructInfo, const
 from ..shapes import prove, same, simplify
+from .dtypes import category
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
 _END = (1 << 63) - 1  # torch's end of all slices
@@ -230,10 +233,28 @@ def scatter_add(b, x, dim, index, src):
 
 @converts("scatter_reduce")
 def scatter_reduce(b, x, dim, index, src, reduce, include_self=True):
-    names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-    if reduce not in names or not include_self:
-        raise ValueError(f"scatter_reduce by {reduce!r}, include_self={include_self} is not supported")
-    return b.op("scatter_elements", x, index, src, axis=dim, reduction=names[reduce])
+    names = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+    if reduce not in names or reduce == "mean" and category(b.dtype(x)) != 2:
+        raise ValueError(f"scatter_reduce by {reduce!r} of {b.dtype(x)} is not supported")
+    base = x if include_self else b.op("scatter_elements", x, index, _like(b, index, _NEUTRAL[reduce], x), axis=dim)
+    result = b.op("scatter_elements", base, index, src, axis=dim, reduction=names[reduce])
+    if reduce != "mean":
+        return result
+    ones = _like(b, index, 1, x)
+    count = _like(b, x, 1, x) if include_self else _like(b, x, 0, x)
+    count = b.op("scatter_elements", count, index, ones, axis=dim, reduction="add")
+    return b.op("divide", result, b.op("maximum", count, b.const_like(1, x)))
+
+
+# What a reduction's first element changes nothing to; where x is kept out, it is written before.
+_NEUTRAL = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf}
+
+
+def _like(b, shaped, value, x):
+    """A value, in the shape of one tensor and the dtype of another. Of integers, infinities are the ends."""
+    if category(b.dtype(x)) != 2 and value in (math.inf, -math.inf):
+        value = getattr(np.iinfo(b.dtype(x)), "max" if value > 0 else "min")
+    return b.op("full", b.shape_of(shaped), b.const_like(value, x), b.dtype(x))
 
 
 @converts("index_put")
@@ -247,11 +268,13 @@ def index_put(b, x, indices, values, accumulate=False):
     order = [*axes, *(k for k in range(b.rank(x)) if k not in axes)]
     front = x if order == sorted(order) else b.op("permute_dims", x, order)
     points = _points(b, [_wrapped(b, indices[k], b.dims(x)[k]) for k in axes])
-    rest = b.dims(front)[len(axes):]
-    shape = [*b.dims(points)[:-1], *rest]
-    if axes != list(range(len(axes))) and b.rank(values):
-        raise ValueError("index_put with tensors for other axes than the first is not supported")
-    values = b.op("broadcast_to", b.cast(values, b.dtype(x)), shape)
+    at, rest = b.dims(points)[:-1], b.dims(front)[len(axes):]
+    # of axes side by side, the places stand where those were; else first
+    before = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    values = b.op("broadcast_to", b.cast(values, b.dtype(x)), [*rest[:before], *at, *rest[before:]])
+    if before:
+        turned = [*range(before, before + len(at)), *range(before), *range(before + len(at), len(at) + len(rest))]
+        values = b.op("permute_dims", values, turned)
     written = b.op("scatter_nd", front, points, values, **({"reduction": "add"} if accumulate else {}))
     return written if front is x else b.op("permute_dims", written, np.argsort(order).tolist())
 
@@ -311,7 +334,7 @@ def masked_scatter(b, x, mask, source):
     """Where the mask holds, the elements of `source` in order."""
     dims, rank = b.dims(x), b.rank(mask)
     flat = mask if rank == 1 else b.op("reshape", mask, [-1])
-    place = b.op("cumsum", flat, 0, dtype="int32")
+    place = b.op("cumsum", b.cast(flat, "int32"), 0, dtype="int32")
     place = b.op("subtract", place, const(1, "int32"))
     if rank == 1:
         found = b.op("take", source, place, axis=0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 import math
 import operator
 
+from ...ir.dtype import DataType
 from ...ir.expr import Max, Min, PrimExpr, binary as prim_binary
+from ...ir.relax.expr import const
 from ..shapes import simplify
 from .dtypes import category, dtype_of
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
@@ -254,7 +256,7 @@ _BINARY = {
     "mul multiply imul": ("multiply", operator.mul),
     "floor_divide floordiv ifloordiv": ("floor_divide", operator.floordiv),
     "remainder mod imod": ("floor_mod", operator.mod), "fmod": ("mod", math.fmod),
-    "maximum fmax sym_max": ("maximum", max), "minimum fmin sym_min": ("minimum", min),
+    "maximum sym_max": ("maximum", max), "minimum sym_min": ("minimum", min),
     "eq": ("equal", operator.eq), "ne not_equal": ("not_equal", operator.ne),
     "lt less": ("less", operator.lt), "le less_equal": ("less_equal", operator.le),
     "gt greater": ("greater", operator.gt), "ge greater_equal": ("greater_equal", operator.ge),
@@ -369,14 +371,70 @@ def addcdiv(b, x, y, z, value=1):
 
 @converts("atan2", "arctan2")
 def atan2(b, y, x):
-    """The angle of (x, y), from what atan gives of y / x and the signs."""
+    """The angle of (x, y), from that of their sizes and the signs, also those of zeros."""
     y, x = b.common(b.floats(y), b.floats(x))
-    zero, pi = b.const_like(0, x), math.pi
-    turned = b.made("where", b.made("less", y, zero), b.const_like(-pi, x), b.const_like(pi, x))
-    angle = b.made("atan", b.made("divide", y, x))
-    angle = b.made("where", b.made("less", x, zero), b.made("add", angle, turned), angle)
-    upright = b.made("multiply", b.made("sign", y), b.const_like(pi / 2, x))
-    return b.op("where", b.made("equal", x, zero), upright, angle)
+    up, right, zero = b.op("abs", y), b.op("abs", x), b.const_like(0, x)
+    same = b.made("where", b.made("equal", up, zero), zero, b.const_like(1, x))  # of zeros, and of infinities
+    ratio = b.made("where", b.made("equal", up, right), same, b.made("divide", up, right))
+    angle = b.op("atan", ratio)
+    angle = b.op("where", signbit(b, x), b.made("subtract", b.const_like(math.pi, x), angle), angle)
+    return b.op("where", signbit(b, y), b.made("negative", angle), angle)
+
+
+@converts("signbit")
+def signbit(b, x):
+    """Whether a number is negative, or the zero that is."""
+    if category(b.dtype(x)) != 2:
+        return b.op("less", x, b.const_like(0, x))
+    dtype = f"int{DataType(b.dtype(x)).bits}"
+    return b.op("less", b.made("bitcast", x, dtype), const(0, dtype))
+
+
+@converts("copysign")
+def copysign(b, x, y):
+    x, y = b.common(b.floats(x), y)
+    size = b.op("abs", x)
+    return b.op("where", signbit(b, y), b.made("negative", size), size)
+
+
+@converts("hypot")
+def hypot(b, x, y):
+    """The length of (x, y), whose squares may be beyond the dtype."""
+    x, y = (b.op("abs", v) for v in b.common(x, y))
+    most, one = b.op("maximum", x, y), b.const_like(1, x)
+    part = b.op("divide", b.made("minimum", x, y), most)
+    length = b.op("multiply", most, b.made("sqrt", b.made("add", one, b.made("multiply", part, part))))
+    ends = b.made("logical_or", b.made("equal", most, b.const_like(0, x)), b.made("isinf", most))
+    return b.op("where", ends, most, length)
+
+
+@converts("erfc", "special_erfc")
+def erfc(b, x):
+    x = b.floats(x)
+    return b.op("subtract", b.const_like(1, x), b.made("erf", x))
+
+
+def _ignoring_nan(relax):
+    def convert(b, x, y):
+        x, y = b.common(x, y)
+        both = b.op(relax, x, y)
+        if category(b.dtype(x)) != 2:
+            return both
+        return b.op("where", b.made("isnan", x), y, b.made("where", b.made("isnan", y), x, both))
+    return convert
+
+
+CONVERTERS.update({"fmax": _ignoring_nan("maximum"), "fmin": _ignoring_nan("minimum")})
+
+
+@converts("rrelu", "rrelu_with_noise")
+def rrelu(b, x, *args, lower=1 / 8, upper=1 / 3, training=False, **options):
+    """Of inference: a leaky ReLU by the middle of both slopes."""
+    args = [a for a in args if not b.is_tensor(a)]
+    lower, upper, training = (*args, *(lower, upper, training)[len(args):])[:3]
+    if training:
+        raise ValueError("rrelu of training mode draws its slopes; call model.eval() before the export")
+    return b.op("nn.leakyrelu", x, (lower + upper) / 2)
 
 
 # ---------------------------------------------------------------- numbers and dimensions

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from ...ir.relax.expr import Constant, const
+from ...ir.relax.expr import Constant, ShapeExpr, const
 from .dtypes import category
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
@@ -39,6 +39,11 @@ def _conv(rank):
 def _conv_transpose(rank):
     def convert(b, x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
         x, one = _batched(b, x, rank)
+        if rank == 3:
+            y = _spread_convolution(b, x, weight, *(
+                list(v) if isinstance(v, (list, tuple)) else [v] * rank
+                for v in (_numbers(v, rank) for v in (stride, padding, output_padding, dilation))), groups)
+            return _one(b, _with_bias(b, y, bias, rank), one)
         extra = {} if not _any(output_padding) else {"output_padding": _numbers(output_padding, rank)}
         y = b.op(f"nn.conv{rank}d_transpose", x, weight, strides=_numbers(stride, rank),
                  padding=_numbers(padding, rank), dilation=_numbers(dilation, rank), groups=groups,
@@ -46,6 +51,24 @@ def _conv_transpose(rank):
                  out_layout="NC" + _SPATIAL[rank], out_dtype=b.dtype(x), **extra)
         return _one(b, _with_bias(b, y, bias, rank), one)
     return convert
+
+
+def _spread_convolution(b, x, w, stride, padding, extra, dilation, groups):
+    """A transposed convolution of any rank: stride - 1 zeros between the elements of `x`, and the mirrored kernel."""
+    (n, channels, *spatial), (_, outputs, *kernel), rank = b.dims(x), b.dims(w), len(stride)
+    if max(stride) > 1:
+        x = b.op("reshape", x, [n, channels, *(d for size in spatial for d in (size, 1))])
+        x = b.op("nn.pad", x, [0] * 4 + [g for s in stride for g in (0, 0, 0, s - 1)])
+        x = b.op("reshape", x, [n, channels, *(d * s for d, s in zip(spatial, stride))])
+    reach = [(k - 1) * d - p for k, d, p in zip(kernel, dilation, padding)]
+    x = b.op("nn.pad", x, [0] * 4 + [v for r, e, s in zip(reach, extra, stride) for v in (r, r + e - (s - 1))])
+    for axis in range(2, 2 + rank):
+        w = b.op("flip", w, axis)
+    w = b.op("reshape", w, [groups, channels // groups, outputs, *kernel])
+    w = b.op("permute_dims", w, [0, 2, 1, *range(3, 3 + rank)])
+    w = b.op("reshape", w, [groups * outputs, channels // groups, *kernel])
+    return b.op(f"nn.conv{rank}d", x, w, dilation=dilation, groups=groups, data_layout="NC" + _SPATIAL[rank],
+                kernel_layout="OI" + _SPATIAL[rank], out_dtype=b.dtype(x))
 
 
 def _any(value):
@@ -71,7 +94,6 @@ def _same_padding(b, weight, dilation, rank):
 
 for _rank in (1, 2, 3):
     CONVERTERS[f"conv{_rank}d"] = _conv(_rank)
-for _rank in (1, 2):
     CONVERTERS[f"conv_transpose{_rank}d"] = _conv_transpose(_rank)
 
 
@@ -122,6 +144,23 @@ def baddbmm(b, x, y, z, beta=1, alpha=1):
 def einsum(b, equation, *operands, path=None):
     operands = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     return b.op("einsum", tuple(operands), equation)
+
+
+@converts("bilinear")
+def bilinear(b, x, y, weight, bias=None):
+    """x W y for each matrix W of the weight."""
+    rank = b.rank(x)
+    x, y = (t if rank == 2 else b.op("reshape", t, [-1, b.dims(t)[-1]]) for t in (x, y))
+    result = b.op("einsum", (x, weight, y), "bi,oij,bj->bo")
+    result = result if bias is None else b.op("add", result, bias)
+    return result if rank == 2 else b.op("reshape", result, [*b.dims(x)[:-1], b.dims(weight)[0]])
+
+
+@converts("cdist")
+def cdist(b, x, y, p=2.0, compute_mode=None):
+    """The distances of all rows of `x` from all of `y`, by differences."""
+    apart = b.op("subtract", b.made("expand_dims", x, -2), b.made("expand_dims", y, -3))
+    return CONVERTERS["linalg_vector_norm"](b, apart, p, -1)
 
 
 @converts("outer", "ger")
@@ -274,6 +313,51 @@ def embedding_function(b, indices, weight, padding_idx=None, max_norm=None, norm
     return _embedding(b, indices, weight)
 
 
+@converts("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only", table=ATEN)
+def embedding_bag(b, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    """Rows of `weight`, summed (mode 0), averaged (1) or their maxima (2) over bags; offsets say where bags begin.
+    (bags, None, None, None): what else ATen gives is for gradients."""
+    bags, count = b.dims(offsets)[0] - bool(include_last_offset), b.dims(indices)[0]
+    rows, dtype = _embedding(b, indices, weight), b.dtype(weight)
+    places = b.op("reshape", b.op("arange", 0, count, 1, dtype=b.dtype(offsets)), [count, 1])
+    begun = b.op("less_equal", b.op("expand_dims", offsets, 0), places)
+    bag = b.op("subtract", b.op("sum", b.op("astype", begun, "int64"), [1]), const(1, "int64"))
+    bag = b.op("minimum", bag, const(bags - 1, "int64"))
+    bag = b.op("reshape", bag, [count, 1])
+    counted = b.op("full", ShapeExpr((count, 1)), b.const_like(1, weight), dtype)
+    padding = None if padding_idx is None or padding_idx < 0 else padding_idx
+    if padding is not None:
+        held = b.op("not_equal", indices, const(padding, b.dtype(indices)))
+        counted = b.op("reshape", b.op("astype", held, dtype), [count, 1])
+    if per_sample_weights is not None:
+        rows = b.op("multiply", rows, b.op("expand_dims", per_sample_weights, 1))
+    if mode == 2:
+        return _largest_rows(b, rows, bag, counted, bags, padding is not None), None, None, None
+    rows = rows if padding is None else b.op("multiply", rows, counted)
+    zeros = _zeros(b, (bags, b.dims(weight)[1]), dtype)
+    total = b.op("scatter_nd", zeros, bag, rows, reduction="add")
+    if mode == 1:
+        number = b.op("scatter_nd", _zeros(b, (bags, 1), dtype), bag, counted, reduction="add")
+        total = b.op("divide", total, b.op("maximum", number, b.const_like(1, weight)))
+    return total, None, None, None
+
+
+def _zeros(b, shape, dtype):
+    return b.op("zeros", ShapeExpr(shape), dtype)
+
+
+def _largest_rows(b, rows, bag, counted, bags, padded):
+    """The maxima of each bag; of none, zero."""
+    least = b.const_like(-math.inf, rows)
+    if padded:
+        rows = b.op("where", b.op("greater", counted, b.const_like(0, rows)), rows, least)
+    lowest = b.op("full", ShapeExpr((bags, b.dims(rows)[1])), least, b.dtype(rows))
+    found = b.op("scatter_nd", lowest, bag, rows, reduction="max")
+    number = b.op("scatter_nd", _zeros(b, (bags, 1), b.dtype(rows)), bag, counted, reduction="add")
+    return b.op("where", b.op("greater", number, b.const_like(0, rows)), found, b.const_like(0, rows))
+
+
 @converts("scaled_dot_product_attention")
 def attention(b, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(q k^T scale + mask) v, of [..., heads, queries, width]."""
@@ -336,11 +420,11 @@ def one_hot(b, x, num_classes=-1, on_value=1, off_value=0, axis=-1):
 
 @converts("pixel_shuffle")
 def pixel_shuffle(b, x, upscale_factor):
-    n, c, h, w = b.dims(x)
-    r = upscale_factor
-    x = b.op("reshape", x, [n, c // (r * r), r, r, h, w])
-    x = b.op("permute_dims", x, [0, 1, 4, 2, 5, 3])
-    return b.op("reshape", x, [n, c // (r * r), h * r, w * r])
+    *lead, c, h, w = b.dims(x)
+    r, k = upscale_factor, len(lead)
+    x = b.op("reshape", x, [*lead, c // (r * r), r, r, h, w])
+    x = b.op("permute_dims", x, [*range(k), *(k + d for d in (0, 3, 1, 4, 2))])
+    return b.op("reshape", x, [*lead, c // (r * r), h * r, w * r])
 
 
 @converts("channel_shuffle")

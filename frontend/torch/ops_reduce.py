@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...ir.expr import PrimExpr
+from ...ir.relax.expr import const
 from ..shapes import product
 from .dtypes import category, dtype_of
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
@@ -18,7 +21,13 @@ def _typed(b, x, dtype):
     return x if dtype is None else b.cast(x, dtype_of(dtype))
 
 
-@converts("sum", "nansum")
+@converts("nansum")
+def nansum(b, x, dim=None, keepdim=False, dtype=None):
+    zeroed = x if category(b.dtype(x)) != 2 else b.op("where", b.made("isnan", x), b.const_like(0, x), x)
+    return sum_(b, zeroed, dim, keepdim, dtype)
+
+
+@converts("sum")
 def sum_(b, x, dim=None, keepdim=False, dtype=None):
     if dtype is None and category(b.dtype(x)) < 2:
         dtype = "int64"
@@ -134,8 +143,9 @@ CONVERTERS.update({"all": _logical("all"), "any": _logical("any")})
 @converts("logsumexp")
 def logsumexp(b, x, dim, keepdim=False):
     most = b.op("max", x, dim, True)
+    most = b.op("where", b.made("isfinite", most), most, b.const_like(0, x))  # of infinities, exp(x) says all
     total = b.op("log", b.made("sum", b.made("exp", b.made("subtract", x, most)), dim, keepdims=keepdim))
-    return b.op("add", total, most if keepdim else b.made("max", x, dim, False))
+    return b.op("add", total, most if keepdim else b.op("squeeze", most, _axes(dim)))
 
 
 @converts("linalg_vector_norm")
@@ -197,6 +207,31 @@ ATEN["sort.stable"] = lambda b, x, stable=None, dim=-1, descending=False: sort(b
 FUNCTIONS["sort"] = lambda b, x, dim=-1, descending=False: b.op("sort", x, dim, descending)
 
 
+@converts("kthvalue")
+def kthvalue(b, x, k, dim=-1, keepdim=False):
+    """(the k-th smallest of an axis, where it is)"""
+    pair = b.op("topk", x, k, dim, "both", False, "int64")
+    found = [b.op("take", b.emit(pair[n]), const(np.array([k - 1]), "int64"), axis=dim) for n in (0, 1)]
+    return tuple(f if keepdim else b.op("squeeze", f, [dim]) for f in found)
+
+
+@converts("median")
+def median(b, x, dim=None, keepdim=False):
+    """Of an even number the lower of the middle two; NaN where one is NaN."""
+    flat = x if dim is not None else b.op("reshape", x, [-1])
+    dim = 0 if dim is None else dim
+    extent = b.dims(flat)[dim]
+    if not isinstance(extent, int):
+        raise ValueError(f"the median of the symbolic dimension {extent} is not supported: pin it")
+    value, place = kthvalue(b, flat, (extent + 1) // 2, dim, keepdim)
+    if category(b.dtype(x)) == 2:
+        odd = b.op("max", b.made("astype", b.made("isnan", flat), "int32"), dim, keepdim)
+        odd = b.op("greater", odd, const(0, "int32"))
+        place = b.op("where", odd, b.op("astype", b.made("argmax", flat, dim, keepdim), "int64"), place)
+        value = b.op("where", odd, b.const_like(math.nan, x), value)
+    return value if flat is not x else (value, place)
+
+
 @converts("topk")
 def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's name)
     return b.op("topk", x, k=k, axis=dim, largest=largest, ret_type="both", dtype="int64")
@@ -205,9 +240,26 @@ def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's nam
 @converts("cross_entropy", table=FUNCTIONS)
 def cross_entropy(b, x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
-    if label_smoothing:
-        raise ValueError("label_smoothing of cross_entropy is not supported")
+    if label_smoothing or category(b.dtype(target)) == 2:
+        return _soft_cross_entropy(b, x, target, weight, ignore_index, reduction, label_smoothing)
     return b.op("nn.nll_loss", b.made("nn.log_softmax", x), target, weight, reduction, ignore_index)
+
+
+def _soft_cross_entropy(b, x, target, weight, ignore_index, reduction, smoothing):
+    """Against probabilities of classes, or classes and a share of all others."""
+    if weight is not None or ignore_index >= 0:
+        raise ValueError("cross_entropy of probabilities or with label_smoothing takes no weight and no ignore_index")
+    axis = 1 if b.rank(x) > 1 else 0
+    logs, classes = b.op("nn.log_softmax", x, axis), b.dims(x)[axis]
+    if not isinstance(classes, int):
+        raise ValueError(f"the number of classes, {classes}, must be static: pin it")
+    if category(b.dtype(target)) != 2:
+        target = b.cast(b.op("one_hot", target, 1.0, 0.0, classes, axis), b.dtype(x))
+    if smoothing:
+        kept = b.made("multiply", target, b.const_like(1 - smoothing, x))
+        target = b.op("add", kept, b.const_like(smoothing / classes, x))
+    loss = b.op("negative", b.made("sum", b.made("multiply", target, logs), [axis]))
+    return loss if reduction == "none" or not b.rank(loss) else b.op(reduction, loss)
 
 
 @converts("cross_entropy_loss", table=ATEN)

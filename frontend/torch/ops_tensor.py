@@ -155,6 +155,19 @@ def repeat_interleave(b, x, repeats, dim=None, output_size=None):
     return b.op("repeat", x, repeats, dim)
 
 
+@converts("unfold")
+def unfold(b, x, dimension, size, step):
+    """Windows of `size` elements of an axis, every `step`; the windows' elements are the last axis."""
+    extent = b.dims(x)[dimension]
+    if not isinstance(extent, int):
+        raise ValueError(f"unfold of the symbolic dimension {extent} is not supported: pin it")
+    dimension %= b.rank(x)
+    places = np.arange(0, extent - size + 1, step)[:, None] + np.arange(size)
+    windows = b.op("take", x, Constant(places), axis=dimension)
+    order = [k for k in range(b.rank(windows)) if k != dimension + 1]
+    return b.op("permute_dims", windows, [*order, dimension + 1])
+
+
 @converts("flip")
 def flip(b, x, dims, *more):
     for dim in _listed(dims, more):
@@ -249,7 +262,7 @@ def meshgrid(b, *tensors, indexing="ij"):
 
 # ---------------------------------------------------------------- borders
 
-_PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "circular"}
+_PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 @converts("pad", "constant_pad_nd")
@@ -257,8 +270,8 @@ def pad(b, x, pad, mode="constant", value=None):
     """pad: before and after, of the last axis first."""
     if mode not in _PADS and isinstance(mode, (int, float)):  # constant_pad_nd(x, pad, value)
         mode, value = "constant", mode
-    if mode not in _PADS or mode == "circular":
-        raise ValueError(f"padding of mode {mode!r} is not supported; modes: constant, reflect, replicate")
+    if mode not in _PADS:
+        raise ValueError(f"padding of mode {mode!r} is not supported; modes: {', '.join(_PADS)}")
     pairs = [tuple(pad[k:k + 2]) for k in range(0, len(pad), 2)]
     pairs = [(0, 0)] * (b.rank(x) - len(pairs)) + pairs[::-1]
     for axis, pair in enumerate(pairs):  # less than nothing cuts off

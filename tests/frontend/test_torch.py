@@ -117,6 +117,41 @@ def test_images():
     check(Images(), (torch.randn(1, 3, 8, 9),))
 
 
+def test_images_by_factors_and_their_places():
+    """Of factors, the places of elements are those of the factor, not of the sizes that it makes."""
+    def some(x, v, c):
+        values, places = F.max_pool2d(x, 2, return_indices=True)
+        modes = [F.interpolate(x, scale_factor=0.7, mode=mode) for mode in ("nearest", "bilinear")]
+        return (values, places, *modes, F.adaptive_max_pool1d(v, 3), F.adaptive_max_pool2d(x, (3, None)),
+                F.pixel_shuffle(x[0], 2), F.pad(v, (1, 2), "circular"), v.unfold(2, 3, 2),
+                F.fold(c, (4, 3), 2), F.avg_pool2d(x, 2, divisor_override=3),
+                F.conv_transpose3d(x[:, None], x[:1, None, :2], stride=2, padding=1))
+    check(some, (torch.randn(2, 4, 6, 5), torch.randn(2, 3, 8), torch.randn(1, 8, 6)))
+
+
+def test_bags_and_numbers_at_the_ends():
+    """What has no number, both zeros and infinities; and rows in bags."""
+    bags = [torch.nn.EmbeddingBag(6, 2, mode=mode, padding_idx=1).eval() for mode in ("sum", "mean", "max")]
+
+    def some(x, i, starts):
+        zeros = torch.tensor([-1., 1., 0., 0., -0.])
+        return (*(bag(i, starts) for bag in bags), torch.logsumexp(x[3:4], 0), x.nansum(), torch.fmax(x, zeros),
+                torch.atan2(zeros, x), torch.copysign(zeros, x), x.median(), x[1:].median(0)[0],
+                x[1:].kthvalue(2)[0], torch.hypot(x, x * 2))
+    check(some, (torch.tensor([np.nan, 3., -0., -np.inf, 2.]), torch.tensor([1, 0, 5, 1, 2]),
+                 torch.tensor([0, 2, 2, 4])))
+
+
+def test_means_and_writes_at_places():
+    def some(x, i):
+        y = x.clone()
+        y[:, i[0, :2]] = x[:, :2] * 2
+        return (y, *(x.scatter_reduce(1, i, x, how, include_self=own) for how, own in (("mean", True), ("amax", False))),
+                x.masked_scatter(x > 0, x * 2), torch.cdist(x, x), F.cross_entropy(x, x.softmax(1)),
+                F.cross_entropy(x, i[:, 0], label_smoothing=0.1))
+    check(some, (torch.randn(3, 4), torch.tensor([[2, 0, 0, 1], [1, 1, 1, 2], [3, 2, 1, 0]])))
+
+
 def test_attention_and_symbolic_sizes():
     def attended(q, mask):
         return (F.scaled_dot_product_attention(q, q, q, mask), F.scaled_dot_product_attention(q[0], q[0], q[0]),
