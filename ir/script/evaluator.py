@@ -380,6 +380,8 @@ def vector_load(region):
     """A slice of a buffer where a value stands: the vector of its elements. ValueError when its length is not known."""
     if any(not isinstance(r.extent, IntImm) and E.scalable_lanes(r.extent) is None for r in region.region):
         raise ValueError("a slice used as a value is a vector: its length must be known")
+    if any(not is_const_int(r.extent, 1) for r in region.region[:-1]):
+        raise ValueError(f"a slice used as a value is a vector along the last dimension, {region} is longer along others")
     return BufferLoad(region.buffer, tuple(
         r.min if isinstance(r.extent, IntImm) and r.extent.value <= 1 else
         E.Ramp(r.min, const(1, r.min.dtype), r.extent) for r in region.region))

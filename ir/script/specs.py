@@ -140,6 +140,16 @@ class AttrSpec(Spec):
 
 
 @dataclass(frozen=True)
+class RealizeSpec(Spec):
+    """T.realize: the memory of a region of a buffer, where a condition holds."""
+
+    region: object
+    scope: str
+    condition: object = True
+    place = "a statement of its own, or `with T.realize(region, scope):`"
+
+
+@dataclass(frozen=True)
 class EnvThread(Spec):
     """T.env_thread(tag): a variable that T.launch_thread, or T.attr with "thread_extent", gives its range."""
 

@@ -20,6 +20,7 @@ from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
 from ..tir.shuffle import Shuffle
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
+from ..tir.unlowered import Prefetch
 from . import specs as S
 from .evaluator import vector_load
 from .loops import loop
@@ -88,6 +89,8 @@ AXES = Namespace("T.axis", {
 
 def _buffer(how, shape, dtype="float32", data=None, strides=None, elem_offset=None, scope="global", align=None,
             offset_factor=None, buffer_type="", axis_separators=None):
+    if isinstance(shape, str):
+        raise TypeError(f"the shape of a buffer is an extent or a tuple of them, not the string {shape!r}")
     if buffer_type not in ("", "default", None) and not (buffer_type == "auto" and strides):  # who has one index at 0
         raise ValueError(f"buffer_type {buffer_type!r} is not supported: give the strides")
     layout = {"strides": strides or None, "elem_offset": elem_offset, "scope": scope or None,
@@ -268,6 +271,11 @@ def _range(start, stop):
     return E.Range(start, stop - start)
 
 
+def _prefetch(buffer, bounds):
+    """T.prefetch(A, [T.Range(0, 8)]): the box of A that is read soon."""
+    return Prefetch(buffer, tuple(b if isinstance(b, E.Range) else E.Range(*b) for b in bounds))
+
+
 def _evaluate(value):
     return Evaluate(as_expr(_value(value)))
 
@@ -311,7 +319,7 @@ TYPED = {
     **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
     "address_of": intrin.address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
-        "tvm_stack_make_array", "tvm_stack_make_shape")},
+        "tvm_stack_make_array", "tvm_stack_make_shape", "tvm_tuple")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
     **{name: _intrinsic(name) for name in intrin.SCALAR_INTRINSICS},
     **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS}, "abs": _abs,
@@ -355,7 +363,8 @@ ROWS = {
     "type_annotation": DataType,
     "Call": _call,
     # scoped statements
-    "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate, "llvm_lookup_intrinsic_id": str,
+    "Assert": S.AssertSpec, "attr": S.AttrSpec, "realize": S.RealizeSpec, "prefetch": _prefetch,
+    "evaluate": _evaluate, "llvm_lookup_intrinsic_id": str,
     "LetStmt": lambda value, dtype=None, *, var=None: S.LetSpec(value, dtype, var), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
     # expressions
@@ -370,7 +379,7 @@ ROWS = {
 }
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {
-    "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
+    "load": _LEGACY, "store": _LEGACY, "buffer_realize": "it is T.realize(A[0:8], scope)",
     "buffer_load": "write A[i, j]",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "func_ret": "a prim_func stores its results into the buffers of its parameters",

@@ -16,6 +16,7 @@ from ..tir.function import PrimFunc
 from ..tir.intrin import ret
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
                         Stmt, While)
+from ..tir.unlowered import BufferRealize
 from ..tir.verifier import VerifyError, verify
 from . import specs as S
 from .block_parser import BlockParser, Frame, Scoped, joined
@@ -194,6 +195,15 @@ class TIRParser(BlockParser):
         is_thread = spec.key in ("thread_extent", "virtual_thread")
         target = spec.target.var if isinstance(spec.target, IterVar) and not is_thread else spec.target
         return Scoped(lambda rest: AttrStmt(target, spec.key, value, rest))
+
+    def _realize(self, node, spec):
+        region = self.region(spec.region, node)
+        condition = self.condition(spec.condition, node)
+        return Scoped(lambda rest: AttrStmt(region.buffer, "realize_scope", StringImm(spec.scope), BufferRealize(
+            region.buffer, region.region, condition, rest)))
+
+    def _with_realize(self, node, spec, name):
+        return self._realize(node, spec)
 
     def _assert_statement(self, node, spec):
         return self._assertion(node, spec.condition, spec.message)
@@ -509,7 +519,7 @@ class TIRParser(BlockParser):
 # made of the body.
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
-    S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
+    S.AttrSpec: TIRParser._attr_statement, S.RealizeSpec: TIRParser._realize, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
     S.LaunchSpec: TIRParser._launch_statement, S.LetSpec: TIRParser._let_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
@@ -517,7 +527,7 @@ SPEC_ASSIGNMENTS = {
     S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
-    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.AssertSpec: TIRParser._with_assert,
+    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.RealizeSpec: TIRParser._with_realize, S.AssertSpec: TIRParser._with_assert,
     S.ConstantSpec: TIRParser._with_constant, S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

@@ -224,8 +224,22 @@ class TIRPrinter(ExprPrinter):
             self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
                        lambda: self.names.define(s.target.var, s.target.var.name))
             return
+        if s.attr_key == "realize_scope" and type(s.body).__name__ == "BufferRealize" and s.body.buffer is s.target:
+            return self._realize(s.body, [self.expr(s.value)], last)
         call = f"T.attr({self.value(s.target)}, {quote(s.attr_key)}, {self.expr(s.value)})"
         self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
+
+    def stmt_BufferRealize(self, s, last):
+        self._realize(s, [], last)
+
+    def _realize(self, s, scope, last):
+        region = f"{self._buffer_name(s.buffer)}[{', '.join(':'.join(self.bounds(r.min, r.extent)) for r in s.bounds)}]"
+        condition = [] if _is_true(s.condition) else [f"condition={self.expr(s.condition)}"]
+        call = f"T.realize({', '.join([region, *scope, *condition])})"
+        self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
+
+    def stmt_Prefetch(self, s, last):
+        self.line(f"T.prefetch({self._buffer_name(s.buffer)}, [{', '.join(self.exprs(s.bounds))}])")
 
     # ------------------------------------------------------------ blocks
 

@@ -17,7 +17,7 @@ from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_
 _BY_LANE = {f"tir.{name}": row.result for name, row in SCALAR_INTRINSICS.items() if row.result}
 _RESULTS = {**_BY_LANE, "tir.likely": "bool", "tir.ignore_loop_partition": "bool", "tir.assume": "bool",
             "tir.vscale": "int32", "tir.address_of": "handle", "tir.tvm_call_packed": "int32",
-            "tir.tvm_stack_make_array": "handle", "tir.tvm_stack_make_shape": "handle",
+            "tir.tvm_stack_make_array": "handle", "tir.tvm_stack_make_shape": "handle", "tir.tvm_tuple": "handle",
             **{f"tir.{name}": row.dtype for name, row in DEVICE_OPS.items() if row.dtype}}
 _AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in SCALAR_INTRINSICS)])
 

@@ -8,6 +8,7 @@ from ..node import Visitor, collect
 from .device_ops import ALLREDUCE, allreduce_parts
 from .function import PrimFunc
 from .stmt import BlockRealize, BufferLoad, Stmt
+from .unlowered import BufferRealize
 
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 ITER_TYPES = ("spatial", "reduce", "scan", "opaque")
@@ -84,10 +85,23 @@ class _Verifier(Visitor):
         return self.statements.pop()
 
     def visit_AttrStmt(self, s):
+        if s.attr_key == "buffer_bind_scope":  # of a view and the buffer it is of: the view's layout is told by it
+            view, source = s.target
+            self.visit((source, s.value))
+            own = [v for v in collect((view.shape, view.strides, view.elem_offset), Var) if id(v) not in self.vars]
+            with self.defining(own, [view]):
+                return self.visit(s.body)
+        if s.attr_key == "realize_scope" and isinstance(s.body, BufferRealize):
+            return self.visit(s.body)
         if not isinstance(s.target, IterVar):
             return self.generic_visit(s)
         self.visit((s.value, s.target.dom))  # an index of a thread, from 0 up to the value
         with self.defining([s.target.var]):
+            self.visit(s.body)
+
+    def visit_BufferRealize(self, s):
+        self.visit((s.bounds, s.condition))
+        with self.defining((), [s.buffer]):
             self.visit(s.body)
 
     # ------------------------------------------------------------ scopes

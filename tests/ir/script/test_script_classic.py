@@ -5,8 +5,12 @@ from interp import run
 
 from ingot import Target
 from ingot.ir import tir
+from ingot.ir.expr import Call
+from ingot.ir.module import GlobalVar
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.script.functions import from_source
+from ingot.ir.tir.stmt import Evaluate
+from ingot.script import ScriptError
 from ingot.script import ir as I  # noqa: E741
 from ingot.script import tir as T
 
@@ -258,3 +262,41 @@ def test_a_block_alone_declares_no_sizes_that_a_match_brings():
                 row[0] = 1
     check(main)
     assert 'row = T.match_buffer(A[vi, 0:8], (8,), "int32", strides=("s",))' in main.script()
+
+
+def test_nodes_between_passes_have_words():
+    """T.realize, T.prefetch and what buffer_bind_scope defines."""
+    @T.prim_func
+    def main(A: T.Buffer((16, 16), "int32"), n: T.int32):
+        T.prefetch(A, [T.Range(0, 8), T.Range(n, n + 8)])
+        with T.realize(A[0:16, n:n + 2], "local", n < 4):
+            A[0, n] = 1
+        B = T.Buffer((4,), "int32")
+        T.realize(B[0:4], "global")
+        T.attr([B, A], "buffer_bind_scope", T.tvm_tuple(0, 1, n, 4))
+        B[1] = 2
+    check(main)
+    text = main.script()
+    assert "T.prefetch(A, [T.Range(0, 8), T.Range(n, n + 8)])" in text
+    assert 'with T.realize(A[0:16, n:n + 2], "local", condition=n < 4):' in text and 'T.realize(B[0:4], "global")' in text
+
+
+@pytest.mark.parametrize("lines, message", [
+    ("vi = T.axis.spatial(8, i)|vi = T.axis.spatial(8, i)", "iterator vi is defined twice"),
+    ("vi = T.axis.spatial(0.5, i)", "its domain is float32"),
+    ("B = T.alloc_buffer((8,))|B = T.alloc_buffer((8,))", "buffer B is defined twice"),
+    ("B = T.alloc_buffer('(8,)')", "not the string '\\(8,\\)'"), ("for k in T.serial('1'):|    pass", "not over strings"),
+    ("A[i, i] = A[i:i + 2, i]", "a vector along the last dimension"), ("with T.block('') as x:|    pass", "`as x` could name"),
+])
+def test_slips_are_refused(lines, message):
+    body = "".join(f"            {line}\n" for line in lines.split("|"))
+    with pytest.raises(ScriptError, match=message):
+        from_source("@T.prim_func\ndef main(A: T.Buffer((8, 8))):\n    for i in range(8):\n        with T.block('b'):\n" + body)
+
+
+def test_a_function_alone_names_others_of_its_module():
+    text = "@T.prim_func\ndef main(f: T.int32):\n    f_1(f)"
+    func = from_source(text)
+    assert func.body.value.op == GlobalVar("f_1") and from_source(func.script()).body.value.op == GlobalVar("f_1")
+    free = from_source(text.replace("f_1(f)", "g(f)")).replace(body=Evaluate(Call("void", GlobalVar("f"), ())))
+    assert structural_equal(from_source(free.script()), free)  # the parameter is not called f, then

@@ -94,6 +94,7 @@ EXPRESSIONS = {
     'T.tvm_call_packed("f", A)': 'T.tvm_call_packed("f", T.tvm_stack_make_array(T.address_of(A[0, 0]), '
                                  'T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0))',
     "T.tvm_stack_make_shape(8, i)": "T.tvm_stack_make_shape(8, i)",
+    "T.tvm_tuple(i, 16)": "T.tvm_tuple(i, 16)",
     "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)":
         "T.tvm_stack_make_array(T.address_of(A[0, 0]), T.tvm_stack_make_shape(8, 8), 0, 2, T.float32(0.0), 0)",
     "T.word(i, j, i, j)": "T.word(i, j, i, j)",
