@@ -1,10 +1,15 @@
 """LowerAutoCopy: blocks that copy are copies that threads do together, and give what they gave."""
+import numpy as np
 import pytest
+from gpu_modules import MISSING, emulated, ints
 from gpu_programs import LOOPS, threads_agree
+from test_gpu_wmma import product
 from tir_cases import arguments, results
 
+import ingot as tvm
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
+from ingot.ir.schedule import Schedule
 from ingot.ir.script.errors import ScriptError
 from ingot.ir.tir.stmt import Block, For
 from ingot.ir.tir.verifier import verify
@@ -13,6 +18,7 @@ from ingot.ir.transform.context import Sequential
 from ingot.ir.transform.pass_table import TIR
 from ingot.script import from_source
 from ingot.script import tir as T
+from ingot.tir.tensor_intrin import cuda
 
 REST = ("UnifyThreadBinding", *LOOPS, "ThreadSync", "FlattenBuffer", "VectorizeLoop")
 IN = " " * 24
@@ -157,6 +163,47 @@ def test_accumulators_go_by_way_of_shared_memory():
     assert len(stores) == 1 and int(stores[0].extent) == 4
     body = str(stores[0].body)
     assert body.startswith("D[") and "bias[" in body and "ty" not in body.replace("ty_cache", "")
+
+
+@pytest.mark.parametrize("trans", [False, True])
+def test_a_product_whose_copies_are_annotated(trans):
+    """All of its copies: global to shared memory, to fragments, and from these by shared memory to global."""
+    func = product(64, 32, 64, "float16", "float32", trans)
+    s = Schedule(func)
+    loops = s.get_loops(s.get_block("c"))
+    (i, ii), (j, ji), (k, ki) = (s.split(loop, [None, 16]) for loop in loops)
+    s.reorder(i, j, k, ii, ji, ki)
+    tile = s.blockize(ii)
+    iw, i = s.split(i, [2, 2])
+    k0, k1 = s.split(k, [None, 2])
+    s.reorder(j, iw, k0, k1, i)
+    s.bind(j, "blockIdx.x")
+    s.bind(iw, "threadIdx.y")
+    group = cuda.get_wmma_intrin_group("shared", "global", "float16", "float32", trans)
+    copies = []
+    for which, scope in enumerate(("wmma.matrix_a", "wmma.matrix_b")):
+        for memory, loop in (("shared", k0), (scope, k1)):
+            copies.append(s.cache_read(tile, which, memory))
+            s.compute_at(copies[-1], loop)
+    back = s.cache_write(tile, 0, "wmma.accumulator")
+    s.reverse_compute_at(back, iw)
+    for copy in (*copies, back):
+        whole = s.blockize(s.get_loops(copy)[-2])
+        s.annotate(whole, "auto_copy", 1)
+        s.annotate(whole, "vector_bytes", 16)
+    s.tensorize(s.decompose_reduction(tile, k0), group["init"])
+    s.tensorize(tile, group["compute"])
+    s.annotate(s.get_block("root"), "warp_execution", True)
+    opaque = Sequential([TIR[name]() for name in LOOPS[:5]])(IRModule({"main": s.func}))
+    done = CLASSIC["LowerAutoCopy"]()(opaque)["main"]
+    text = str(done)
+    assert text.count("tvm_load_matrix_sync") == 2 and text.count("tvm_store_matrix_sync") == 1
+    assert text.count("T.vectorized") == 3 and ('"col_major"' in text) is trans
+    if trans or MISSING is not None:  # its values, once
+        return
+    a, b = (ints([int(e) for e in x.shape], np.float16, n) for n, x in enumerate(func.buffers[:2]))
+    *_, c = emulated(tvm.build(IRModule({"main": done}), "cuda"), a, b, np.zeros((64, 32), np.float32), policy="shuffled")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ (b.T if trans else b).astype(np.float32))
 
 
 def test_offsets_of_pointers_count_from_the_data():

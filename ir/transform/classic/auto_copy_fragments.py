@@ -150,9 +150,27 @@ def _layout(copy):
             of_sum = sums[0].region[-1 if second else -2].min
             rows, columns = (structural_equal(reads[0].region[n].min, of_sum) for n in (-2, -1))
             layouts.add(None if rows == columns else "row_major" if rows != second else "col_major")
+    if second and layouts == {None}:
+        return _layout_by_loops(copy)
     if second:
         return usual if not layouts else layouts.pop() if len(layouts) == 1 else None
     return usual if layouts in (set(), {usual}) else None
+
+
+def _layout_by_loops(copy):
+    """The layout of a second factor by the loops around that move its copy and that of the columns of the only first
+    factor: these loops reduce."""
+    loads = {}
+    for store in collect(copy.func.body, BufferStore):
+        if store.buffer.scope.startswith("wmma.matrix") and isinstance(store.value, BufferLoad):
+            loads.setdefault(store.buffer, []).append(store.value)
+    firsts = [found for b, found in loads.items() if b.scope == "wmma.matrix_a"]
+    mine = loads[copy.target]
+    if len(firsts) != 1 or len(firsts[0]) != 1 or len(mine) != 1 or len(firsts[0][0].indices) < 2:
+        return None
+    reducing = set(free_vars(firsts[0][0].indices[-1]))
+    rows, columns = (not reducing.isdisjoint(free_vars(mine[0].indices[n])) for n in (-2, -1))
+    return None if rows == columns else "row_major" if rows else "col_major"
 
 
 # ---------------------------------------------------------------- blocks

@@ -9,7 +9,7 @@ from ...arith.iter_map import affine_domains
 from ...arith.iter_rewrite import inverse_affine_iter_map
 from ...expr import LT, IntImm, Range, Var, const, free_vars, is_const_int, substitute
 from ...node import collect
-from ...tir.stmt import Block, BufferLoad, BufferStore, For, IfThenElse
+from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, IfThenElse
 from ..gpu.threads import AXES, is_bound
 
 VECTOR_BYTES = "vector_bytes"
@@ -63,12 +63,20 @@ class Copy:
 
 
 def nest_of(stmt):
-    """(the loops of a nest, outermost first, what is in them)."""
+    """(the loops of a nest, outermost first, what is in them), without opaque blocks that say no more."""
     loops = []
-    while isinstance(stmt, For):
-        loops.append(stmt)
-        stmt = stmt.body
+    while isinstance(stmt, For) or _says_nothing(stmt):
+        if isinstance(stmt, For):
+            loops.append(stmt)
+        stmt = stmt.body if isinstance(stmt, For) else stmt.block.body
     return loops, stmt
+
+
+def _says_nothing(stmt):
+    """Whether a statement is a block that is as its body."""
+    block = stmt.block if isinstance(stmt, BlockRealize) and is_const_int(stmt.predicate, 1) else None
+    return block is not None and block.init is None and not (
+        block.iter_vars or block.alloc_buffers or block.match_buffers or block.annotations)
 
 
 def around(loops, stmt):

@@ -234,6 +234,9 @@ class _Placed(Mutator):
     def _access(self, n):
         if n.buffer.data not in self.places:
             return self.generic_visit(n)
+        if len(n.indices) != 1:
+            raise ValueError(f"{self.func.title}: {n.buffer.name} is accessed by {len(n.indices)} indices: run "
+                             "FlattenBuffer first")
         offset = self._offset(n.buffer.data, n.buffer.dtype)
         n = self.generic_visit(n)
         return n if offset is None else n.replace(indices=(n.indices[0] + offset,))
@@ -242,7 +245,10 @@ class _Placed(Mutator):
 
     def _offset(self, data, dtype):
         """The place of a buffer in elements; None where that is the first."""
-        place = self.places[data][1]
+        b, place = self.places[data]
+        if place % dtype.bytes:
+            raise ValueError(f"{self.func.title}: {b.name} is accessed as {dtype}, of which its place, byte {place}, is no "
+                             "multiple: declare its memory with that dtype")
         return const(place // dtype.bytes) if place else None
 
     def visit_Call(self, call):
