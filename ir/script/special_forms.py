@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 
-from ..expr import FloorDiv, FloorMod, Let, Var, const, is_const_int
+from ..expr import Let, Var
 from ..te.tensor import CommReducer
 from ..tir.buffer import Buffer
 from ..tir.intrin import address_of
@@ -50,18 +50,7 @@ def access_pointer(parser, node):
                   if isinstance(b, Buffer) and (b is data or b.data is data)), None)
     if found is None:
         parser.fail(node.args[1], "the pointer is the data of no buffer here")
-    return address_of(BufferLoad(found, _indices_at(found, offset)))
-
-
-def _indices_at(buffer, offset):
-    """Where the element `offset` after the first lies in a row-major buffer."""
-    if is_const_int(offset, 0):
-        return tuple(const(0, e.dtype) for e in buffer.shape)
-    indices = []
-    for extent in reversed(buffer.shape[1:]):
-        indices.append(FloorMod(offset, extent))
-        offset = FloorDiv(offset, extent)
-    return (offset, *reversed(indices))
+    return address_of(BufferLoad(found, found.indices_at(offset)))
 
 
 def reducer(parser, node):

@@ -123,7 +123,7 @@ EXPRESSIONS = {
     "T.uint1(1)": "T.bool(True)", 'x.astype("float8_e4m3fn")': 'T.Cast("float8_e4m3fn", x)',
     "T.uint64(18446744073709551615)": "T.uint64(18446744073709551615)", "T.int2(-2)": "T.int2(-2)",
     "T.address_of(A[i, j])": "T.address_of(A[i, j])",
-    'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.vload([i, 0], "float32x4")': "A[i, T.Ramp(0, 1, 4)]",
+    'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.access_ptr("w", offset=19)': "T.address_of(A[2, 3])", 'A.vload([i, 0], "float32x4")': "A[i, T.Ramp(0, 1, 4)]",
     "A.vload((i, j))": "A[i, j]",
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
