@@ -152,7 +152,8 @@ class DataType(str):
     def hold(self, value):
         """A Python number as one lane holds it: floats of 16 bits and fewer are rounded.
 
-        float32 keeps the digits it was given, and what it would round to an infinity. ValueError when out of range.
+        float32 keeps the digits it was given. ValueError when out of range: of a finite float, where the nearest one of
+        the dtype is an infinity.
         """
         if self.is_float:
             fits = self._has_infinity() if math.isinf(value) else not abs(value) >= _LIMITS.get(self._base, math.inf)
@@ -208,5 +209,5 @@ def _limit(name):
     return greatest + math.ldexp(float(info.eps) / 2, math.frexp(greatest)[1] - 1)
 
 
-_LIMITS = {name: _limit(name) for name, (_, bits) in _ELEMENTS.items() if "float" in name and bits < 32}
+_LIMITS = {name: _limit(name) for name, (_, bits) in _ELEMENTS.items() if "float" in name and bits <= 32}
 _INTERNED: dict[str, DataType] = {}

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..ir.container import Array, Map
-from ..ir.expr import StringImm
+from ..ir.expr import StringImm, const
 
 String = str  # strings are Python's
 
@@ -15,12 +15,18 @@ class ObjectGeneric:
 
 
 def convert(value):
-    """Lists as Arrays, dicts as Maps, strings as StringImm, what stands for a node as that; numbers, nodes and anything
-    else stay."""
+    """Numbers as immediates, lists as Arrays, dicts as Maps, strings as StringImm, what stands for a node as that;
+    numbers in those, nodes and anything else stay."""
+    if isinstance(value, (bool, int, float)):
+        return const(value)
+    return _converted(value)
+
+
+def _converted(value):
     if isinstance(value, (list, tuple)):
-        return Array(map(convert, value))
+        return Array(map(_converted, value))
     if isinstance(value, dict):
-        return Map((k, convert(v)) for k, v in value.items())
+        return Map((k, _converted(v)) for k, v in value.items())
     if isinstance(value, str):
         return StringImm(value)
     return value.asobject() if isinstance(value, ObjectGeneric) else value

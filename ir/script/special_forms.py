@@ -4,10 +4,9 @@ from __future__ import annotations
 import ast
 
 from ..arith import Analyzer
-from ..expr import FloorDiv, FloorMod, Let, Var, const, is_const_int
-from ..node import structural_equal
+from ..expr import Let, Var
 from ..te.tensor import CommReducer
-from ..tir.buffer import Buffer, row_major_strides
+from ..tir.buffer import Buffer
 from ..tir.intrin import address_of
 from ..tir.stmt import BufferLoad
 
@@ -52,24 +51,7 @@ def access_pointer(parser, node):
                   if isinstance(b, Buffer) and (b is data or b.data is data)), None)
     if found is None:
         parser.fail(node.args[1], "the pointer is the data of no buffer here")
-    indices = _indices_at(found, Analyzer().simplify(offset - found.elem_offset))
-    if indices is None:
-        parser.fail(node.args[2], f"an offset in {found.name}, whose strides are not those of its shape: use "
-                                  f"T.address_of({found.name}[...])")
-    return address_of(BufferLoad(found, indices))
-
-
-def _indices_at(buffer, offset):
-    """Where the element `offset` after the first lies in a row-major buffer; None in others."""
-    if is_const_int(offset, 0):
-        return tuple(const(0, e.dtype) for e in buffer.shape)
-    if buffer.strides and not structural_equal(buffer.strides, row_major_strides(buffer.shape)):
-        return None
-    indices = []
-    for extent in reversed(buffer.shape[1:]):
-        indices.append(FloorMod(offset, extent))
-        offset = FloorDiv(offset, extent)
-    return (offset, *reversed(indices))
+    return address_of(BufferLoad(found, found.indices_at(Analyzer().simplify(offset - found.elem_offset))))
 
 
 def reducer(parser, node):

@@ -59,12 +59,23 @@ class Buffer(Node):
         return upper("BufferRegion")(self, tuple(region))
 
     def access_ptr(self, access_mask="r", ptr_type="handle", content_lanes=1, offset=0, extent=None):
-        """The address of the first element, or of the one `offset` after it in a buffer of one dimension. extent: how
-        many elements are accessed there, which changes nothing of the address."""
-        if not (isinstance(offset, int) and offset == 0) and len(self.shape) != 1:
-            raise ValueError("access_ptr takes an offset in buffers of one dimension; use T.address_of(A[i, j])")
-        zeros = (const(0, e.dtype) for e in self.shape[:-1])
-        return upper("address_of")(self[(*zeros, as_expr(offset)) if self.shape else ()])
+        """The address of the first element, or of the one `offset` elements after it in memory. extent: how many
+        elements are accessed there, which changes nothing of the address. ValueError for an offset in a buffer with
+        strides."""
+        return upper("address_of")(self[self.indices_at(as_expr(offset))])
+
+    def indices_at(self, offset):
+        """Where the element `offset` after the first lies, in row-major order."""
+        if is_const_int(offset, 0) or not self.shape:
+            return tuple(const(0, e.dtype) for e in self.shape)
+        if self.strides and not structural_equal(self.strides, row_major_strides(self.shape)):
+            raise ValueError(f"buffer {self.name} has strides: which element is {offset} after its first is not known; "
+                             "use T.address_of(A[i, j])")
+        indices = []
+        for extent in reversed(self.shape[1:]):
+            indices.append(offset % extent)
+            offset = offset // extent
+        return (offset, *reversed(indices))
 
     def physical_axes(self):
         """[(extents, strides)] of the dimensions that make up each axis of physical memory: one axis, or as many as

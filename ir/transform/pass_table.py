@@ -98,6 +98,7 @@ from .overwrites import find_overwrites
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .plan_blocks import static_plan_block_memory
+from .pointers import resolve_pointers
 from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
 from .packed_calls import lower_packed_calls
@@ -284,6 +285,7 @@ TIR = _rows(
     ("DefaultGPUSchedule", _module, default_gpu_schedule, "blocks"),
     ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
     ("LiftImports", _tir, lift_imports),
+    ("ResolvePointers", _tir, resolve_pointers, "shaped buffers"),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
     ("UnifyThreadBinding", _tir, unify_thread_binding),

@@ -81,7 +81,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None, d
 # - loads of what is stored in another form come late: until then elements have the dtype that is computed in;
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
-    "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
+    "LiftImports", "ResolvePointers", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameExtents",
     "RemoveAssume", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "LoopPartition",
@@ -96,9 +96,9 @@ _LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "DotBytes", "Accumulate"
 # each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
 # loops; shared memory is planned when nothing moves accesses any more.
 _GPU = (
-    "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
-    "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
+    "LiftImports", "ResolvePointers", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction",
+    "LowerInitBlock", "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque",
+    "CompactBufferAllocation", "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
     "InjectPermutedLayout", "LowerOpaqueBlock", "NameExtents", "RemoveAssume", "InjectVirtualThread",
     "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",

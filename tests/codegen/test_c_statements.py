@@ -138,3 +138,13 @@ def test_a_loop_runs_as_often_as_its_extent_says_at_first():
     assert "i_extent = count();" in print_function(lower_prim_func(calls), "f").body
     apart = tir.prim_func([N, X], loop("i", N[0], lambda i: BufferStore(X, const(1.0), (i,))))
     assert "i < n[0];" in print_function(lower_prim_func(apart), "f").body
+
+
+def test_pointers_of_buffers_are_addresses():
+    row = tir.decl_buffer((2, 8), name="row")
+    call = tir.call_extern("int32", "f", X.data, row.data, tir.tvm_access_ptr("float32", row.data, 11, 1, 1))
+    assert "f(&x[0], &row[0], &row[11]);" in print_function(
+        lower_prim_func(tir.prim_func([X, row], Evaluate(call))), "f").body
+    strided = tir.decl_buffer((2, 8), strides=(16, 1), name="strided")
+    with pytest.raises(ValueError, match="buffer strided has strides: which element is 3 after its first"):
+        strided.access_ptr("r", offset=3)

@@ -4,7 +4,8 @@ import pytest
 
 from ingot.ir import tir
 from ingot.ir.arith import Analyzer
-from ingot.ir.expr import EQ, GE, GT, LT, Cast, FloorDiv, FloorMod, Let, Max, Range, Select, Var, as_expr, const
+from ingot.ir.expr import (EQ, GE, GT, LE, LT, And, Cast, FloorDiv, FloorMod, Let, Max, Not, Or, Range, Select, Var,
+                           as_expr, const)
 from ingot.ir.node import structural_equal
 from ingot.ir.tir.stmt import BufferStore, LetStmt, for_
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -25,6 +26,26 @@ def test_what_may_wrap_around_stays(e):
     an.bind(I, Range(0, 8))
     assert structural_equal(an.simplify(e), e)
     assert not (e.dtype.is_bool and an.can_prove(e))
+
+
+X8, Y8, F, G = Var("x", "int8"), Var("y", "int8"), Var("f", "float32"), Var("g", "float32")
+ROW, ROW8 = X + DATA[I + 1] * -8, X8 + Y8 * const(-8, "int8")
+
+
+@pytest.mark.parametrize("rules", ["rewrite_simplify", "canonical_simplify"])
+@pytest.mark.parametrize("e", [
+    LT(X, X + 1), FloorDiv(X * FOUR, FOUR), LT(X + 1, SEVEN), LT(X + DATA[I + 1], X), FloorDiv(X + FOUR, FOUR),
+    And(LE(const(0), ROW), LT(ROW, const(8))), And(LE(const(0, "int8"), ROW8), LT(ROW8, const(8, "int8"))),
+    Not(LT(F, G)), Or(LT(F, G), LE(G, F)), Not(LE(const(0.5), F))], ids=str)
+def test_rules_leave_what_may_wrap_around_or_be_no_number(e, rules):
+    out = getattr(Analyzer(), rules)(e)
+    assert structural_equal(out, e) or rules == "canonical_simplify" and type(out) is type(e) is And
+
+
+def test_bits_of_unsigned_numbers_have_no_bounds_of_theirs():
+    cast = Cast("int32", Var("u", "uint32"))
+    assert Analyzer().const_int_bound(cast).min_value < 0
+    assert Analyzer().const_int_bound(Cast("int32", Var("u", "uint16"))).max_value == 65535
 
 
 @pytest.mark.parametrize("e, simple", [

@@ -140,3 +140,10 @@ def test_bytes_of_a_dtype():
     assert lanes.b == lanes.factor == 11 and lanes.a is tir.vscale()
     with pytest.raises(ValueError, match="int32xvscalex4 has is not known before a run"):
         DataType("int32xvscalex4").itemsize()
+
+
+def test_what_rounds_to_an_infinity_is_out_of_range():
+    for value in (3.402e39, -3.5e38):
+        with pytest.raises(ValueError, match="out of the range of float32"):
+            FloatImm("float32", value)
+    assert FloatImm("float32", 3.4028235e38).value == 3.4028235e38 and FloatImm("float32", float("inf")).value > 1e300

@@ -244,3 +244,12 @@ def test_settings_as_attributes():
     for config in ({"tir.UnrollLoop": {"none": 1}}, {"none": 1}, {"tir.UnrollLoop": 1}):
         with pytest.raises(AttributeError):
             tvm.transform.PassContext(config=config)
+
+
+def test_numbers_are_converted_to_immediates():
+    three = tvm.runtime.convert(3)
+    assert isinstance(three, tir.IntImm) and three.dtype == "int32" and tvm.runtime.convert(0.5).dtype == "float32"
+    assert isinstance((three == tir.Var("i", "int32")).a, tir.IntImm)
+    A = te.placeholder((4,), name="A")
+    made = ir.make_node("Tensor", shape=A.shape, dtype=A.dtype, op=A.op, value_index=0)
+    assert made.op is A.op and made.shape[0].value == 4

@@ -24,7 +24,6 @@ TIR = {
     "A[0, 0] = T.grid(4)": ("this has a meaning as `for ... in` only", "T.grid"),
     "A[0, 0] = None": ("expected an expression, not a NoneType", "None"),
     "A[0, 0] = [1.0 for _ in A]": ("Python's ListComp cannot be used in a script", "[1.0"),
-    'T.evaluate(A.access_ptr("r", offset=4))': ("A.access_ptr: access_ptr takes an offset in buffers of one", "A.acc"),
     "A.vstore([0], x)": ("A.vstore: buffer A has 2 dimensions, indexed with 1", "A.vstore"),
     # operators
     "A[0, i / 2] = x": ("`/` on integers is ambiguous", "i / 2"),
