@@ -28,6 +28,7 @@ from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.gpu.launch import device_kernels
+from ..ir.transform.open_kernels import open_kernels
 from ..ir.transform.packed_calls import PACKED
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.in_operators import in_operators, require_known
@@ -198,7 +199,7 @@ def optimize(mod, options, until=None):
                           options.requantize, options.without, options.streaming)
     if until:
         passes = passes[:[p.name for p in passes].index(until)]
-    return with_bodies(require_known(in_operators(require_generated(mod))), Sequential(passes, name="Optimize"))
+    return with_bodies(require_known(in_operators(open_kernels(require_generated(mod)))), Sequential(passes, name="Optimize"))
 
 
 def _bounded(stage):

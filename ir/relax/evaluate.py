@@ -33,9 +33,8 @@ def evaluate(mod_or_func, inputs, want_all=False, known=None):
     mod = mod_or_func if isinstance(mod_or_func, IRModule) else IRModule({"main": mod_or_func})
     func = mod["main"]
     dims = dict(known or {})
-    values = dict(zip(func.params, map(np.asarray, _ordered(func, inputs))))
-    solve_dims([(size, dim) for param, array in values.items() if param.struct_info.shape
-                for size, dim in zip(array.shape, param.struct_info.shape)], dims)
+    values = {p: _given(p.struct_info, v) for p, v in zip(func.params, _ordered(func, inputs))}
+    solve_dims([pair for p, value in values.items() for pair in _sizes(p.struct_info, value)], dims)
     for param in func.params:
         check(values[param], param.struct_info, dims, f"input {param.name!r}")
     _run(func, values, dims, mod, {} if want_all else last_uses(func))
@@ -55,6 +54,21 @@ def _run(func_or_seq, values, dims, mod, last):
         values[binding.var] = value
         for var in last.get(index, ()):
             values.pop(var, None)  # a branch's own variables are not among them
+
+
+def _given(info, value):
+    """An input: an array, a tuple of inputs, or a shape as a tuple of ints."""
+    if isinstance(info, TupleStructInfo):
+        return tuple(map(_given, info.fields, value))
+    return tuple(map(int, value)) if isinstance(info, ShapeStructInfo) else np.asarray(value)
+
+
+def _sizes(info, value):
+    """[(size, dimension)] of an input."""
+    if isinstance(info, TupleStructInfo):
+        return [pair for f, v in zip(info.fields, value) for pair in _sizes(f, v)]
+    dims = info.values if isinstance(info, ShapeStructInfo) else info.shape
+    return list(zip(value if isinstance(info, ShapeStructInfo) else value.shape, dims)) if dims else []
 
 
 def _ordered(func, inputs):

@@ -9,7 +9,7 @@ from ..relax.expr import Constant, DataflowVar, Function, MatchCast, RelaxCall, 
 from ..relax.patterns import pattern as dp
 from .outline_groups import (Group, codegen_function, generator_of, may_be_partitioned, outline_groups,
                              without_uncalled, wrapped)
-from .segments import closed
+from .segments import closed, with_own_dims
 from .symbols import Calls
 
 _INSIDE = (dp.CallPattern, dp.TupleGetItemPattern, dp.TuplePattern)  # patterns of what is computed in a group
@@ -65,7 +65,7 @@ def fuse_ops_by_pattern(mod, patterns, bind_constants=True, annotate_codegen=Fal
         mod[name]  # raises when there is none
     for row in rows:
         names = [n for n in may_be_partitioned(mod) if not entry_functions or n in entry_functions]
-        mod = outline_groups(mod, lambda bindings: _matches(row, bindings), bind_constants, names)
+        mod = outline_groups(mod, lambda bindings: _matches(row, bindings), bind_constants, names, with_own_dims)
     return _annotated(mod) if annotate_codegen else mod
 
 

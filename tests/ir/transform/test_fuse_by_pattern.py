@@ -174,7 +174,8 @@ def test_groups_of_symbolic_dimensions():
             return out
 
     mod = rt.FuseOpsByPattern([("my.matmul", MATMUL)])(Dynamic)
-    assert calls(mod["main"]) == ["fused_relax_matmul", "nn.relu"]
+    assert calls(mod["main"]) == ["fused_relax_matmul", "nn.relu"] and relax.analysis.well_formed(mod)
+    assert mod["fused_relax_matmul"].params[0].struct_info.shape[0] is not mod["main"].params[0].struct_info.shape[0]
     given = [np.ones((3, 4), "float32"), np.ones((4, 4), "float32")]
     np.testing.assert_allclose(evaluated(mod, *given), np.full((3, 4), 4.0))
 
