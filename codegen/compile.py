@@ -51,7 +51,7 @@ from .recorded import check_schedules, records_of
 from .regions import form_regions
 from .scheduling import Scheduling, facts_of, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
-from .target import BYTE_ORDERS, Target
+from .target import BYTE_ORDERS, Target, with_code
 from .within_limits import within_limits
 
 VERSION = "0.1.0"
@@ -93,7 +93,7 @@ class Options:
               schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32",
               requantize="float", ram_limit=None, flash_limit=None, memory=None,
               weight_groups=1, arithmetic=None):
-        target = Target.get(target)
+        target = with_code(Target.get(target))
         threads = threads or ("none" if target.freestanding else "openmp")
         weights = weights or ("array" if target.freestanding else "incbin")
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),

@@ -5,7 +5,8 @@ import re
 import sys
 from dataclasses import replace
 
-from ..ir.target import BYTE_ORDERS, RESOLVERS, ROWS, Target, TargetError, row_named
+from ..ir.target import (BYTE_ORDERS, RESOLVERS, ROWS, Limits, Memory, Target, TargetError, TargetKind, Threads,
+                         row_named)
 from .toolchains import TOOLCHAINS, cpu_flags, is_native, is_supported_here, machine, toolchain
 
 _ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scripts written for TVM
@@ -22,6 +23,21 @@ _DEVICES = {**dict.fromkeys(("nvidia-a100", "nvidia-a10", "nvidia-a10g", "nvidia
                              "nvidia-l40", "nvidia-rtx-a6000", "rtx-a6000"), "cuda-sm_80"),
             **dict.fromkeys(("nvidia-h100", "nvidia-h200", "nvidia-gh200"), "cuda-sm_90a")}
 _GEFORCE = re.compile(r"(geforce-)?rtx-(30|40)\d\d(-ti)?(-super)?")
+
+
+def _described(name, kind, threads=256, shared_kib=32, warp=32):
+    limits = Limits(warp, threads, shared_kib << 10, shared_kib << 10, block=(threads, threads, 64))
+    return Target(name=name, kind=TargetKind(kind), threads=Threads(most=1), launch=limits,
+                  memories=(Memory("global"), Memory("shared", shared_kib << 10, 16), Memory("local", align=16)))
+
+
+# What rules schedule for (tvm.dlight), and no code is made for: TVM's kinds and tags of devices.
+DESCRIBED = {row.name: row for row in (
+    _described("metal", "metal", warp=16), _described("vulkan", "vulkan"), _described("rocm", "rocm", 1024, 64, 64),
+    _described("webgpu", "webgpu", shared_kib=16), _described("apple/m1-gpu", "metal", 1024),
+    _described("apple/m1-gpu-restricted", "metal"), _described("apple/m2-gpu", "metal", 1024),
+    *(_described(f"nvidia/geforce-gtx-{number}", "cuda", 1024, 48) for number in (
+        "970", "980", "980-ti", "1050", "1060", "1070", "1070-ti", "1080", "1080-ti")))}
 _HOST = re.compile(r"\s--?host[ =]+(\S+)")
 _GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_threads_per_block",
                        "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size",
@@ -48,12 +64,22 @@ def resolve(target):
         return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
     if "+" in name:
         raise TargetError(f"{target!r} names several targets, which only compile takes, for a folder: name one")
+    if name in DESCRIBED:
+        return DESCRIBED[name]
     if name not in ROWS:
         raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
     return row_named(name)
 
 
 RESOLVERS.append(resolve)
+
+
+def with_code(target):
+    """A Target that code is made for. TargetError of one that is only described."""
+    if target.name in DESCRIBED:
+        raise TargetError(f"there is no code for {target.name}: it is described for rules that schedule; known: "
+                          f"{', '.join(Target.names())}")
+    return target
 
 
 def _flag_value(value):
@@ -66,7 +92,7 @@ def _without_flags(text):
         raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
     kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
     flags = dict(word.partition("=")[::2] for word in words)
-    if kind == "cuda" or kind.startswith("nvidia/"):
+    if kind == "cuda" or kind.startswith("nvidia/") or kind in DESCRIBED:
         return _gpu(text, kind, flags)
     for option in flags:
         if option not in (*_WITHOUT_EFFECT, "-mcpu", "-mtriple"):
@@ -93,6 +119,8 @@ def _gpu(text, kind, flags):
             raise TargetError(f"target {text!r}: the flag {option} is not known; known: -arch, and without effect "
                               f"{', '.join(_GPU_WITHOUT_EFFECT)}")
     device = kind.removeprefix("nvidia/")
+    if kind in DESCRIBED:
+        return kind
     if kind != "cuda":
         row = "cuda-sm_80" if _GEFORCE.fullmatch(device) else _DEVICES.get(device)
         if row is None:
@@ -117,4 +145,4 @@ def host_name(family=None, flags=None):
 
 
 __all__ = ["BYTE_ORDERS", "Target", "TargetError", "host_name", "is_native", "is_supported_here", "resolve",
-           "toolchain"]
+           "toolchain", "with_code"]

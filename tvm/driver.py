@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..codegen.module import make_module
-from ..codegen.target import Target
+from ..codegen.target import Target, with_code
 from ..ir.module import GlobalVar, IRModule
 from ..ir.relax.expr import Function
 from ..ir.tir.bounds import check_bounds
@@ -49,7 +49,7 @@ def build(inp, args=None, target=None, target_host=None, name="default_function"
     """
     if target is None and isinstance(args, (str, Target)):  # build(mod, target), as of TVM 0.20
         args, target = None, args
-    chosen = host_target(target or Target.current() or "c")
+    chosen = with_code(host_target(target or Target.current() or "c"))
     if target_host is not None:
         host_target(target_host)
     functions = _lowered(_functions(inp, args, name, binds), _passes(str(chosen.kind))).functions

@@ -12,10 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DeviceOp:
-    """dtype: of the call; None: of what it computes with, which scripts say first, as T.ptx_mma("float32", ...)."""
+    """dtype: of the call; None: of what it computes with, which scripts say first, as T.ptx_mma("float32", ...).
+    rest: the last arguments where scripts leave them out, of `count`."""
 
     name: str
     dtype: str | None
+    count: int = 0
+    rest: tuple = ()
+
+    def filled(self, args):
+        """Arguments, with those that were left out."""
+        return (*args, *self.rest[max(len(args) - self.count, -len(self.rest)):]) if len(args) < self.count else args
 
 
 _VOID = ("ptx_commit_group", "ptx_wait_group", "create_barriers", "ptx_init_barrier_thread_count",
@@ -28,7 +35,9 @@ DEVICE_OPS = {row.name: row for row in (
     DeviceOp("tvm_storage_sync", "int32"), DeviceOp("tvm_warp_activemask", "uint32"),
     DeviceOp("tvm_thread_allreduce", "handle"),
     *(DeviceOp(name, "void") for name in _VOID), *(DeviceOp(name, "handle") for name in _HANDLE),
-    *(DeviceOp(name, None) for name in _TYPED))}
+    *(DeviceOp(name, None) for name in _TYPED),
+    DeviceOp("make_filled_simdgroup_matrix", "handle", 5, (8, 8)), DeviceOp("simdgroup_multiply_accumulate", "handle"),
+    *(DeviceOp(name, "handle", 7, (8, 8, False)) for name in ("simdgroup_load", "simdgroup_store")))}
 # Of the dtype of their second argument: a value of this lane, and what is done with it.
 SHUFFLES = tuple(f"tvm_warp_shuffle{how}" for how in ("", "_up", "_down", "_xor"))
 

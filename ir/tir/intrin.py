@@ -252,7 +252,7 @@ def device_op(name, *args):
     """The call of a row of DEVICE_OPS, or of SHUFFLES; where the row leaves the dtype open, that comes first."""
     row = DEVICE_OPS.get(name)
     dtype, *args = (None, *args) if row is None or row.dtype else args
-    args = tuple(as_expr(a.data if hasattr(a, "access_ptr") else a) for a in args)
+    args = tuple(as_expr(a.data if hasattr(a, "access_ptr") else a) for a in (row.filled(args) if row else args))
     return Call(dtype or result_dtype(f"tir.{name}", args), f"tir.{name}", args)
 
 

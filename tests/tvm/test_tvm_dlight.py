@@ -206,3 +206,34 @@ def test_rms_norm_keeps_a_row_in_registers():
         run(f, x, w, found[-1])
     np.testing.assert_array_equal(*found)
     assert "barrier" in tvm.build(tvm.IRModule({"main": func}), target="opencl").imported_modules[0].get_source()
+
+
+def test_targets_that_are_only_described():
+    """Rules schedule for them; there is no code."""
+    for name, kind in (("metal", "metal"), ("apple/m1-gpu", "metal"), ("nvidia/geforce-gtx-1080-ti", "cuda")):
+        target = Target(name)
+        assert target.kind.name == kind
+        mod = tvm.IRModule({"main": product})
+        with target:
+            scheduled = dl.ApplyDefaultSchedule(dl.gpu.Fallback())(mod)
+        assert any(s.kind == "thread_binding" for s in collect(scheduled["main"].body, For))
+        for build in (tvm.build, tvm.compile):
+            with pytest.raises(ValueError, match=f"there is no code for {name}"):
+                build(scheduled, target=target)
+
+
+def test_operations_of_other_devices():
+    """Scripts have Metal's matrices, with the arguments that they may leave out; builds refuse them."""
+    @T.prim_func
+    def fill(A: T.Buffer((64,), "float32")):
+        B = T.alloc_buffer((64,), "float32", scope="local")
+        for i in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("fill"):
+                vi = T.axis.spatial(32, i)
+                T.reads()
+                T.writes(B[0:64], A[vi])
+                T.make_filled_simdgroup_matrix(B.data, 0, T.float32(0))
+                A[vi] = T.float32(0)
+    assert "T.make_filled_simdgroup_matrix(B.data, 0, T.float32(0.0), 8, 8)" in str(fill)
+    with pytest.raises(ValueError, match="SIMD groups"):
+        tvm.build(fill, target="cuda")

@@ -21,7 +21,6 @@ from .columns import columns
 from .contraction import contraction
 from .elementwise import elementwise
 from .gather import gather
-from .gpu import KINDS as GPUS
 from .gpu import RULES as GPU_RULES
 from .local_response import local_response
 from .phases import phases
@@ -38,8 +37,6 @@ RULES = {rule.__name__: rule for rule in (
     attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
     byte_tiles, byte_windows, columns, phases, windows, local_response, register_tile, contraction, row_reduction,
     gather, elementwise)}
-# The rules by the kind of target; RULES for those not here.
-RULES_OF = dict.fromkeys(GPUS, GPU_RULES)
 
 
 GIVEN = "the given plan"  # what is refused, in messages
@@ -86,7 +83,7 @@ _DOES_NOT_FIT = "the rule {} does not fit this function"
 
 def rules_of(target):
     """{name: rule} for a target, in the order in which they are tried."""
-    return RULES_OF.get(target.kind, RULES)
+    return RULES if target.launch is None else GPU_RULES
 
 
 def _rule_of(plan, target):

@@ -221,7 +221,9 @@ _MMA = {("m16n8k16", "f16", "f32"), ("m16n8k16", "bf16", "f32"), ("m16n8k16", "f
 _UNKNOWN = {"ptx_mma_sp": "products of sparse operands", "ptx_cp_async_bulk": "copies in bulk",
             **dict.fromkeys(("create_barriers", "ptx_init_barrier_thread_count", "ptx_arrive_barrier",
                              "ptx_arrive_barrier_expect_tx", "ptx_wait_barrier", "ptx_cp_async_barrier"),
-                            "barriers that count arrivals; wait by T.ptx_wait_group and T.tvm_storage_sync")}
+                            "barriers that count arrivals; wait by T.ptx_wait_group and T.tvm_storage_sync"),
+            **dict.fromkeys(("make_filled_simdgroup_matrix", "simdgroup_load", "simdgroup_store",
+                             "simdgroup_multiply_accumulate"), "SIMD groups, which Metal has")}
 
 
 def lower_device_ops(func):

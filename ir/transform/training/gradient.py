@@ -3,13 +3,16 @@ from __future__ import annotations
 
 from ...module import GlobalVar
 from ...node import Mutator, collect
-from ...op import OPS
+from ...op import OPS, InferError
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import (Constant, DataflowBlock, DataflowVar, Function, MatchCast, PrimValue, RelaxCall, RelaxTuple,
                            RelaxVar, SeqExpr, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, without_grad)
 from ...relax.op import call as operator
+from ...upper import upper
+from ..call_rules import CallRules
 from ..dead_code import remove_all_unused
 from ..fresh_vars import copy_with_new_vars, variables_of
+from ..in_operators import is_classic
 from .checkpoints import Again, take_marks
 from .gradient_rows import GRADIENTS, is_float, operands
 from .simplify_products import simplify_products
@@ -27,7 +30,7 @@ def gradient(mod, func_name, require_grads=None, target_index=0):
 
     require_grads: variables of the function, one or a list; None: all parameters. target_index: which field of a result
     that is a tuple is differentiated. The function must be one dataflow block. Operators are differentiated by the
-    rows of GRADIENTS; values inside grad.start_checkpoint ... grad.end_checkpoint are computed again rather than kept.
+    rows of GRADIENTS, those of several operators without a row by theirs; values inside grad.start_checkpoint ... grad.end_checkpoint are computed again rather than kept.
     Integers have no derivatives: these are zeros. GradientError names what cannot be differentiated.
     """
     func = mod[func_name] if func_name in mod else None
@@ -36,6 +39,8 @@ def gradient(mod, func_name, require_grads=None, target_index=0):
     _require_one_block(func_name, func)
     copy = copy_with_new_vars(func)
     sources = _sources(func_name, func, copy, require_grads)
+    copy, now = written_out(copy)
+    sources = [now.get(id(v), v) for v in sources]
     func, marks = take_marks(copy)
     target = _target(func_name, func.body.body, target_index)
     builder = BlockBuilder(mod)
@@ -104,6 +109,34 @@ def _free_name(mod, name):
         n += 1
         name = f"{taken}{n}"
     return name
+
+
+def written_out(func):
+    """(the function with calls of several operators that have no row as calls of these, {id of a variable: the one in
+    its place})."""
+    rules = CallRules(func, _in_operators)
+    return rules.visit(func), rules.env
+
+
+def _in_operators(context, call):
+    if call.op in GRADIENTS or not is_classic(call):
+        return None
+    try:
+        made = upper("in_operators")(call)
+    except InferError:
+        return None
+
+    def bound(value):
+        """A value whose calls are bound."""
+        if isinstance(value, RelaxTuple):
+            return value.replace(fields=tuple(map(bound, value.fields)))
+        return context.emit(inner(value)) if isinstance(value, (RelaxCall, TupleGetItem)) else value
+
+    def inner(value):
+        if isinstance(value, TupleGetItem):
+            return value.replace(tuple_value=bound(value.tuple_value))
+        return value.replace(args=tuple(map(bound, value.args))) if isinstance(value, RelaxCall) else bound(value)
+    return inner(made)
 
 
 # ---------------------------------------------------------------- the backward pass

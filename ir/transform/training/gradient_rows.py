@@ -173,6 +173,39 @@ def _extreme(g, y, call):
     return [_wide(g, call) * (mine / op("sum", mine, axis=axis, keepdims=True))]
 
 
+def _normal(g, x, axes, epsilon, mean):
+    """The gradient with respect to x of (x - mean) / sqrt(the mean of its squares + epsilon), and that quotient."""
+    def average(value):
+        return op("mean", value, axis=axes, keepdims=True)
+    away = x - average(x) if mean else x
+    scale = op("rsqrt", average(away * away) + _like(x, epsilon))
+    normal = away * scale
+    inner = g - normal * average(g * normal)
+    return scale * (inner - average(g) if mean else inner), normal
+
+
+def _norm(mean):
+    """The row of a norm over axes, which follow each other, by a scale, and a shift behind it where it has one."""
+    def gradients(g, y, call):
+        x, scale, *shift = call.args
+        axes = _axes(call.attrs["axes"], x)
+        if axes != sorted(axes) or axes[-1] != x.struct_info.ndim - 1:
+            raise InferError(f"the gradient of {call.op} takes the last axes, not {axes} of {x.struct_info}")
+        of_x, normal = _normal(g * scale, x, axes, call.attrs["epsilon"], mean)
+        return [of_x, fitted(g * normal, scale), *(fitted(g, b) for b in shift)]
+    return gradients
+
+
+def _instance_norm(g, y, call):
+    """A norm of each channel of each image, by a scale and a shift for each channel."""
+    x, scale, shift = call.args
+    spatial = list(range(2, x.struct_info.ndim))
+    wide = op("expand_dims", scale, [n - 1 for n in spatial])
+    of_x, normal = _normal(g * wide, x, spatial, call.attrs["epsilon"], True)
+    return [of_x, *(op("reshape", fitted(each, wide), t.struct_info.shape) for each, t in (
+        (g * normal, scale), (g, shift)))]
+
+
 def _softmax(g, y, call):
     return [(g - op("sum", g * y, [call.attrs["axis"]], True)) * y]
 
@@ -219,6 +252,30 @@ def _cumsum(g, y, call):
     back = back if axis is not None else op("reshape", back, x.struct_info.shape)
     same = y.struct_info.dtype == x.struct_info.dtype
     return [back if same else op("astype", back, str(x.struct_info.dtype))]
+
+
+def _pad(g, y, call):
+    """What lies in the middle."""
+    x = call.args[0]
+    if call.attrs.get("pad_mode", "constant") != "constant":
+        raise InferError(f"the gradient of nn.pad takes constants around, not mode {call.attrs['pad_mode']!r}")
+    before = [int(k) for k in call.attrs["pad_width"][::2]]
+    ends = [k + d for k, d in zip(before, x.struct_info.shape)]
+    return [op("strided_slice", g, axes=list(range(len(before))), begin=before,
+               end=[getattr(e, "value", e) for e in ends])]
+
+
+def _strided_slice(g, y, call):
+    """Zeros around it."""
+    x, attrs = call.args[0], call.attrs
+    dims = [_known("strided_slice", d) for d in x.struct_info.shape]
+    places = [slice(None)] * len(dims)
+    for a, begin, end, step in zip(attrs["axes"], attrs["begin"], attrs["end"], attrs["strides"] or [1] * len(dims)):
+        places[a % len(dims)] = slice(*(int(getattr(v, "value", v)) for v in (begin, end, step)))
+    taken = [range(d)[p] for d, p in zip(dims, places)]
+    if any(r.step != 1 or not r for r in taken):
+        raise InferError(f"the gradient of strided_slice takes steps of 1, not {attrs['strides']} of {x.struct_info}")
+    return [op("nn.pad", g, [n for r, d in zip(taken, dims) for n in (r.start, d - r.stop)])]
 
 
 def _triangle(g, y, call):
@@ -332,6 +389,7 @@ GRADIENTS.update({name: _row(gradients) for name, gradients in {
     "matmul": _matmul, "max": _extreme, "mean": _mean, "min": _extreme,
     "nn.avg_pool2d": _pool("avg"), "nn.conv2d": _conv2d,
     "nn.cross_entropy_with_logits": _cross_entropy_with_logits, "nn.gelu": _gelu,
+    "nn.instance_norm": _instance_norm, "nn.layer_norm": _norm(True), "nn.rms_norm": _norm(False), "nn.pad": _pad, "strided_slice": _strided_slice,
     "nn.leaky_relu": lambda g, y, call: [op("where", call.args[0] < _like(g, 0), _like(g, call.attrs["alpha"]) * g, g)],
     "nn.log_softmax": _log_softmax, "nn.max_pool2d": _pool("max"), "nn.nll_loss": _nll_loss, "nn.softmax": _softmax,
     "permute_dims": _permute_dims, "reshape": _reshape, "split": _split, "squeeze": _reshape, "sum": _sum,

@@ -113,6 +113,14 @@ CASES = {
     "conv2d": (lambda x, w: op.nn.conv2d(x, w, 2, (1, 0, 1, 2), 1), [some(1, 2, 5, 4), some(2, 2, 3, 2)]),
     "dilated": (lambda x, w: op.nn.conv2d(x, w, 1, 1, 2), [some(2, 1, 5, 4), some(2, 1, 2, 2)]),
     "grouped": (lambda x, w: op.nn.conv2d(x, w, (1, 2), 0, 1, 2), [some(2, 4, 3, 4), some(4, 2, 2, 2)]),
+    "layer_norm": (lambda x, g, b: op.nn.layer_norm(x, g, b, [-1], 0.01), [X, some(4), some(4) - 1]),
+    "layer_norm of two": (lambda x, g, b: op.nn.layer_norm(x, g, b, [1, 2], 0.01), [X, some(3, 4), some(3, 4) - 1]),
+    "rms_norm": (lambda x, g: op.nn.rms_norm(x, g, [-1], 0.01), [X, some(4)]),
+    "pad": (lambda x: op.nn.pad(x, (0, 1, 2, 0, 0, 0)), [X]),
+    "slice": (lambda x: op.strided_slice(x, [1, -1], [1, -3], [3, 4]), [X]),
+    "group_norm": (lambda x, g, b: op.nn.group_norm(x, g, b, 2, 1, [2]), [some(1, 4, 3), some(4), some(4) - 1]),
+    "stack": (lambda x, y: op.stack((x, y), 1), [some(2, 3), some(2, 3) + 1]),
+    "einsum": (lambda x, y: op.einsum((x, y), "ij,kj->ik"), [some(2, 3), some(4, 3)]),
     "integers": (lambda x, n: op.astype(n, "float64") * x, [X, np.arange(4)]),
     "no_grad": (lambda x: op.add(x, op.multiply(op.floor(x), x)), [X]),
 }
@@ -208,7 +216,7 @@ F32 = relax.TensorStructInfo((2,), "float32")
 REFUSED = {
     "must be a variable that holds a float without dimensions": (lambda x: op.exp(x), [F32], {}),
     "target_index is 1": (lambda x: op.sum(x), [F32], {"target_index": 1}),
-    "nn.dropout, which has no gradient": (lambda x: op.sum(op.nn.dropout(x)[0]), [F32], {}),
+    "prod, which has no gradient": (lambda x: op.prod(x), [F32], {}),
     "takes known dimensions": (lambda x: op.mean(x), [relax.TensorStructInfo((ingot.tir.Var("n", "int64"),), "float32")], {}),
     "there is no variable z": (lambda x: op.sum(x), [F32], {"require_grads": relax.Var("z", F32)}),
 }

@@ -10,9 +10,16 @@ from .rms_norm import RMSNorm
 from .transpose import Transpose
 
 # TVM's name -> the rules that do the same
-_ROWS = {
-    "Matmul": ("tensor_core_product", "gpu_product"), "GEMV": ("rows",), "LowBatchGEMV": ("gpu_product", "rows"),
-}
+_ROWS = {"Matmul": ("tensor_core_product", "gpu_product"), "GEMV": ("rows",)}
+
+
+class LowBatchGEMV(GPUScheduleRule, Named):
+    """Products of few rows, by the rule that fits. bucket: accepted; the rule sees itself how many rows there are."""
+
+    names = ("gpu_product", "rows")
+
+    def __init__(self, bucket=4):
+        self.bucket = bucket
 
 
 def _named(name, rules):
@@ -21,4 +28,4 @@ def _named(name, rules):
 
 globals().update((name, _named(name, rules)) for name, rules in _ROWS.items())
 
-__all__ = ["Fallback", "GPUScheduleRule", "GeneralReduction", "RMSNorm", "Reduction", "Transpose", *_ROWS]
+__all__ = ["Fallback", "GPUScheduleRule", "GeneralReduction", "LowBatchGEMV", "RMSNorm", "Reduction", "Transpose", *_ROWS]
