@@ -246,10 +246,11 @@ class _Signatures(Visitor):
         if len(box) != len(buffer.shape) or any(self._covers(r, box, buffer, frame) for r in listed):
             return
         known, an = frame.missing[kind].get(buffer), self._analyzer()
-        cover = [relax(r, frame.ranges, extent, an) if _is_plain(r) else _whole(extent)
-                 for r, extent in zip(box, buffer.shape)]
-        if any(self._covers(r, cover, buffer, frame) for r in listed):
-            return
+        for knowing in (Analyzer(), an):  # the first one is what signatures are made with
+            cover = [relax(r, frame.ranges, extent, knowing) if _is_plain(r) else _whole(extent)
+                     for r, extent in zip(box, buffer.shape)]
+            if any(self._covers(r, cover, buffer, frame) for r in listed):
+                return
         if known is not None:
             cover = [union(a, b, extent, an) for a, b, extent in zip(known, cover, buffer.shape)]
         frame.missing[kind][buffer] = cover
