@@ -7,6 +7,7 @@ from ..ir.module import GlobalVar, IRModule
 from ..ir.relax.expr import Function
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.function import PrimFunc
+from ..ir.tir.signatures import completed
 from ..ir.transform.classic.extract_constants import bind_constants
 from ..ir.transform.classic.inline import inline_private_functions
 from ..ir.transform.context import PassContext
@@ -120,7 +121,7 @@ def _functions(inp, args, name, binds):
 
 def _lowered(functions, passes):
     """The module of {name: PrimFunc} after the passes; those with a signature are lowered already."""
-    new = {n: store_result(start_sums(check_bounds(f))) for n, f in functions.items() if not f.signature}
+    new = {n: store_result(start_sums(check_bounds(completed(f)))) for n, f in functions.items() if not f.signature}
     lowered = lower_module(IRModule(new), [TIR["MakePackedAPI"](), *passes]).functions if new else {}
     return IRModule({n: lowered.get(n, f) for n, f in functions.items()})
 

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from ..arith import Analyzer, ConstIntBound
-from ..expr import Range, Var, is_const_int
+from ..expr import Range, Var, free_vars, is_const_int, substitute
 from ..names import unique_name
+from ..node import collect
+from ..tir.index_map import IndexMap
 from ..tir.stmt import BlockRealize, For, SeqStmt, is_constant
 from .blocks import name_of, uses
 from .errors import ScheduleError
@@ -25,6 +27,19 @@ class Context:
     def number(self, handle):
         """The number a handle stands for."""
         return self._schedule.value(handle)
+
+    def own(self, value):
+        """An expression, IndexMap or tuple of such in the variables of the function: of its name and dtype where one is
+        of another function, so that a trace applies to any copy of its program."""
+        own = {v for m in collect(value, IndexMap) for v in m.initial_indices}
+        used = [v for v in free_vars(value) if v not in own and v not in self.index.loops]
+        if not used:
+            return value
+        buffers, mine = self.func.buffer_map.values(), {}
+        for v in {*self.func.params, *free_vars([(b.shape, b.strides, b.elem_offset) for b in buffers])}:
+            mine.setdefault((v.name, v.dtype), []).append(v)
+        found = {v: mine.get((v.name, v.dtype), ()) for v in used}
+        return substitute(value, {v: same[0] for v, same in found.items() if len(same) == 1})
 
     def block_called(self, name):
         """The BlockRealize of a name."""

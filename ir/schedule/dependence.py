@@ -1,9 +1,11 @@
 """Dependences: is everything that a block reads written before, in the same iteration of the loops it shares?"""
 from __future__ import annotations
 
-from .blocks import SPATIAL, buffers_of, name_of, uses
-from .context import analyzer_of, know_dimensions
-from .regions import Relaxed, holds, joined, touched_box, written_box
+from ..arith import affine_domains
+from ..expr import is_const_int
+from .blocks import SPATIAL, buffers_of, is_true, name_of, uses
+from .context import analyzer_of, know_dimensions, ranges_of
+from .regions import Relaxed, holds, joined, regions_of, touched_box, written_box
 
 
 def common_loops(index, a, b):
@@ -47,9 +49,20 @@ def _cover(index, writers, reader, buffer, common):
     it."""
     analyzer = know_dimensions(analyzer_of(common), index.func)
     boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
-    needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
+    needed = _needed(analyzer, index.loops_above(reader)[len(common):], reader, buffer)
     return None not in (*boxes, needed) and any(
         holds(analyzer, box, needed, buffer.shape) for box in joined(analyzer, boxes, buffer.shape))
+
+
+def _needed(analyzer, loops, reader, buffer):
+    """The box of a buffer that a block reads while loops run: as far as its conditions let them, where that is told for
+    all of them together, as of threads that share fewer iterations than there are threads."""
+    regions = regions_of(reader, buffer, "reads")
+    if len(regions) == 1 and not is_true(reader.predicate) and all(is_const_int(r.extent, 1) for r in regions[0]):
+        box = affine_domains([r.min for r in regions[0]], ranges_of(loops), reader.predicate, analyzer, bijective=False)
+        if box:
+            return list(box.domains)
+    return touched_box([Relaxed(analyzer, loops)], [reader], buffer, ("reads",))
 
 
 def _unfinished(index, writer, reader, buffer, common, spatial=SPATIAL):
@@ -113,7 +126,7 @@ def region_cover(index, scope, reader, buffer):
     analyzer = analyzer_of([loop for loop in common if loop not in threads])
     boxes = [written_box(analyzer, w, buffer, [*threads, *index.loops_above(w)[len(common):]]) for w in writers]
     loops = [*threads, *index.loops_above(reader)[len(common):]]
-    needed = touched_box([Relaxed(analyzer, loops)], [reader], buffer, ("reads",))
+    needed = _needed(analyzer, loops, reader, buffer)
     return needed is not None and any(
         holds(analyzer, box, needed, buffer.shape)
         for box in joined(analyzer, [b for b in boxes if b is not None], buffer.shape))

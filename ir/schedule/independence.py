@@ -5,10 +5,10 @@ from math import gcd
 
 from ..arith import ConstIntBound
 from ..arith.linear import DIV, MOD, PRODUCT
-from ..expr import Var, as_expr, substitute
+from ..expr import Range, Var, as_expr, const, is_const_int, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure, why_not_reduction
+from .blocks import buffers_of, is_true, name_of, uses, why_not_complete, why_not_pure, why_not_reduction
 from .combiner import combiner_of
 from .context import analyzer_of, is_unit, know_dimensions, ranges_of
 from .dependence import turn_writes_input
@@ -209,12 +209,28 @@ def separate(ctx, chain, touching, buffer):
         # what tells the iterations of more loops apart may have a simpler form
         for analyzer, around in ((outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])):
             _expect_instances(analyzer, touching[0].block)
-            if any(wanted <= Digits(analyzer, ranges_of(around)).recovered(values) for values in told):
+            digits = Digits(analyzer, _running(around, touching[0].predicate))
+            if any(wanted <= digits.recovered(values) for values in told):
                 return True
     inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
     relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]
     box = touched_box(relaxed, touching, buffer, ("reads", "writes"))
     return wanted <= Digits(outside, ranges_of(chain)).recovered([(r.min, r.extent) for r in box])
+
+
+def _running(loops, predicate):
+    """The ranges of loops in which a condition may hold, no larger than their own."""
+    ranges = ranges_of(loops)
+    if is_true(predicate):
+        return ranges
+    analyzer = analyzer_of(loops)
+    with analyzer.constraint_scope(predicate):
+        for var, own in ranges.items():
+            ends = analyzer.interval(var)
+            if is_const_int(own.min) and is_const_int(own.extent) and ends.min_value <= ends.max_value:
+                size = ends.max_value - ends.min_value + 1
+                ranges[var] = Range(const(ends.min_value, var.dtype), const(size, var.dtype))
+    return ranges
 
 
 def _tells_apart(ctx, realize, buffer):

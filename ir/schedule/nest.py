@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..expr import LE, Range, Var, cast, const, logical_and
+from ..tir.signatures import complete_signatures
 from ..tir.stmt import BlockRealize, For, SeqStmt, is_constant, seq
 from .blocks import buffers_of, name_of
 from .index import blocks_below, sequence
@@ -72,10 +73,13 @@ def removable(index, realize):
 
 
 def insert(ctx, parent, nest, position):
-    """The function with `nest` at `position` among the statements of a loop's or scope block's body."""
+    """The function with `nest` at `position` among the statements of a loop's or scope block's body; blocks around list
+    what it touches, too."""
     body = body_of(parent)
     children = sequence(body)
-    return ctx.index.rewrite({body: seq(*children[:position], nest, *children[position:])})
+    func = ctx.index.rewrite({body: seq(*children[:position], nest, *children[position:])})
+    scope = ctx.index.scope(parent) if isinstance(parent, For) else parent
+    return func if ctx.index.scope(scope) is None else complete_signatures(func)[0]
 
 
 def children_of(parent):

@@ -119,6 +119,11 @@ def _resolve_numbers(ctx, value):
     return ctx.number(value) if isinstance(value, ExprRV) else value
 
 
+def _resolve_own(ctx, value):
+    """The value with the numbers that its handles stand for, in the function's variables."""
+    return ctx.own(_resolve_numbers(ctx, value))
+
+
 def _resolve_each(ctx, values):
     return tuple(ctx.resolve(v) for v in values)
 
@@ -171,7 +176,7 @@ TARGET = Kind("a loop (LoopRV) or a list of blocks (BlockRV or name)",
               lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v), place="inputs")
 LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v), place="inputs")
 FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers, place="spread")
-EXTENTS = Kind("a list of ints or integer expressions with at most one None", _list_of(_extent), _resolve_numbers,
+EXTENTS = Kind("a list of ints or integer expressions with at most one None", _list_of(_extent), _resolve_own,
                place="spread")
 INT = Kind("an int", _int)
 INTS = Kind("a list of ints", _list_of(_int))
@@ -188,8 +193,8 @@ BUFFER = Kind("a position in the block's signature or a buffer's name", _buffer_
 BUFFER_REF = Kind('("read" or "write", position) or a buffer\'s name', _buffer_ref)
 INDEX_MAP = Kind("a function from indices to indices, or an IndexMap", _index_map)
 PAD_VALUE = Kind("a number, an expression, a function from indices to a value, an IndexMap or None", _optional(
-    lambda v: _of_type(int, float, PrimExpr, IndexMap, FunctionType)(v)))
-VALUE = Kind("a string, number, node, or a list or dict of these", _annotation, _resolve_numbers, place="inputs")
+    lambda v: _of_type(int, float, PrimExpr, IndexMap, FunctionType)(v)), lambda ctx, v: ctx.own(v))
+VALUE = Kind("a string, number, node, or a list or dict of these", _annotation, _resolve_own, place="inputs")
 
 # Primitives whose instructions are not called as their names in words are.
 CLASSIC = {"reindex": "ReIndex", "rfactor": "RFactor", "unsafe_set_dtype": "UnsafeSetDType"}

@@ -1,6 +1,8 @@
 """Schedule: a program, and primitives that rewrite it one legal step at a time. Names follow tvm.tir.Schedule."""
 from __future__ import annotations
 
+from copy import copy
+
 from ..node import collect
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, BlockRealize, LetStmt
@@ -111,9 +113,8 @@ class Schedule:
 
     def copy(self):
         """An independent schedule in the same state; handles work on both. It samples from a seed of its own."""
-        other = Schedule(self._mod, seed=self.fork_seed(), debug_mask=self.debug_mask,
-                         error_render_level=self.error_render_level)
-        other._trace, other._working = self._trace.copy(), self._working
+        other = copy(self)
+        other.rng, other._trace, other._state = RandomEngine(self.fork_seed()), self._trace.copy(), None
         other._indices, other._symbols = dict(self._indices), dict(self._symbols)
         return other
 

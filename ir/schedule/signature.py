@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import Range, is_const_int
-from ..node import Mutator, Visitor, collect
+from ..node import Mutator, Visitor, collect, structural_equal
+from ..tir.buffer import row_major_strides
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BufferLoad, MatchBufferRegion, seq
 from .blocks import buffers_of, name_of
@@ -134,6 +135,18 @@ def only_indexes(block, buffer):
     """Whether loads and stores by index are all that a block does with a buffer: no matched buffer, no pointer."""
     matched = any(m.source.buffer is buffer for m in collect(block, MatchBufferRegion))
     return not matched and not _is_pointed_at(buffer, (block.init, block.body))
+
+
+def require_plain_pointers(ctx, realizes, buffer, argument):
+    """Refuse where blocks use pointers into a buffer with a layout of its own: a copy, which is compact and begins where
+    its memory does, has its elements elsewhere."""
+    if is_const_int(buffer.elem_offset, 0) and (not buffer.strides or structural_equal(
+            buffer.strides, row_major_strides(buffer.shape))):
+        return
+    for realize in realizes:
+        if _is_pointed_at(buffer, (realize.block.init, realize.block.body)):
+            ctx.refuse(argument, f"block {name_of(realize)} uses a pointer into {buffer.name}, which has strides or an "
+                       "offset", "index the buffer, or match_buffer a part of it", [realize])
 
 
 def is_leaf(block, buffer=None):

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from operator import is_
 
 from ..arith import is_affine_binding
 from ..module import IRModule
 from ..tir.function import PrimFunc
+from ..tir.signatures import completed
 from ..tir.stmt import Block, BlockRealize, For, SeqStmt
 from ..tir.verifier import verify
 from .blocks import buffers_of, why_not_complete, why_not_reduction
@@ -118,12 +120,14 @@ class ScheduleDebugMask(IntFlag):
 
 
 def parse_module(mod):
-    """An IRModule of an IRModule or a PrimFunc, which is called main there."""
+    """An IRModule of an IRModule or a PrimFunc, which is called main there. Signatures of blocks that leave something
+    out are completed, with a warning, since all that is proved rests on them."""
     if isinstance(mod, PrimFunc):
         mod = IRModule({"main": mod})
     if not isinstance(mod, IRModule):
         raise TypeError(f"Schedule takes an IRModule or a PrimFunc, not a {type(mod).__name__}")
-    return mod
+    functions = {name: completed(f) if isinstance(f, PrimFunc) else f for name, f in mod.functions.items()}
+    return mod if all(map(is_, functions.values(), mod.functions.values())) else mod.with_functions(functions)
 
 
 def parse_mask(debug_mask):

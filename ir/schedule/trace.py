@@ -4,8 +4,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ..expr import PrimExpr, Var
-from ..node import Node, load_json, save_json
+from ..expr import PrimExpr, Var, free_vars
+from ..node import Node, collect, load_json, save_json
 from ..script import highlight
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
@@ -222,9 +222,11 @@ class Trace:
     # ------------------------------------------------------------ as Python
 
     def as_python(self, remove_postproc=False):
-        """The trace as lines of Python, which apply it to a schedule called `sch`."""
-        names = {}
-        return [inst.as_python(names, self.decisions.get(inst)) for inst in self._wanted(remove_postproc)]
+        """The trace as lines of Python, which apply it to a schedule called `sch`; first those that define the variables
+        of the program which it names: a step takes that of the program for one of its name."""
+        names, insts = {}, self._wanted(remove_postproc)
+        return [*(f"{v.name} = tir.Var({json.dumps(v.name)}, {json.dumps(v.dtype)})" for v in _free_vars(insts)),
+                *(inst.as_python(names, self.decisions.get(inst)) for inst in insts)]
 
     def __str__(self):
         lines = self.as_python() or ["pass"]
@@ -234,6 +236,13 @@ class Trace:
     def show(self, style=None, black_format=False):  # lines are as black leaves them
         """Print the trace, coloured on a terminal unless style is "none"."""
         highlight.show(str(self), style=style)
+
+
+def _free_vars(insts):
+    """The variables of the program that arguments are made of, one of each name."""
+    values = [[v for _, v in inst.args] for inst in insts]
+    own = {v for m in collect(values, IndexMap) for v in m.initial_indices}
+    return list({(v.name, v.dtype): v for v in free_vars(values) if v not in own}.values())
 
 
 def _named(handles, names):

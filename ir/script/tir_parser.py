@@ -14,6 +14,7 @@ from ..tir.buffer import Buffer
 from ..tir.effects import RETURN
 from ..tir.function import PrimFunc
 from ..tir.intrin import ret
+from ..tir.signatures import completed
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
                         Stmt, While)
 from ..tir.unlowered import BufferRealize
@@ -41,9 +42,11 @@ class TIRParser(BlockParser):
         return self.linked(node, self.function(node, check_well_formed), private)
 
     def function(self, node, check_well_formed=True):
-        """The PrimFunc of an ast.FunctionDef. check_well_formed: hold it to the verifier's rules."""
+        """The PrimFunc of an ast.FunctionDef. check_well_formed: complete the signatures of its blocks, and hold it to
+        the verifier's rules."""
         func = self._function(node)
         if check_well_formed:
+            func = completed(func, self._where_omitted)
             try:
                 verify(func, unique_names=False)
             except VerifyError as error:
@@ -51,6 +54,11 @@ class TIRParser(BlockParser):
                 source, place = next(around, (self.source, node))
                 raise source.error(place, str(error)) from error
         return func
+
+    def _where_omitted(self, omission):
+        _, source, node = self.places.get(id(omission.realize), (None, self.source, None))
+        at = node and source.error(node, "")
+        return at and (at.filename, at.line)
 
     def _function(self, node):
         if not isinstance(node, ast.FunctionDef):

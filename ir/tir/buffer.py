@@ -37,6 +37,9 @@ class Buffer(Node):
         if any(a > b for a, b in zip(ends, ends[1:])):
             raise ValueError(f"buffer {self.name}: axis_separators {list(self.axis_separators)} must not decrease, and "
                              f"be from 0 to {len(self.shape)}, its number of dimensions")
+        if self.strides and len(self.strides) != len(self.shape):
+            raise ValueError(f"buffer {self.name} has {len(self.strides)} strides for {len(self.shape)} dimensions: give "
+                             "one for each, or none")
 
     def __getitem__(self, indices):
         """A BufferLoad, or a BufferRegion when any index is a slice or a Range."""
@@ -170,7 +173,9 @@ def decl_buffer(shape, dtype="float32", name="buffer", scope="global", strides=(
     """
     shape = (shape,) if isinstance(shape, (int, PrimExpr)) else shape
     if elem_offset is None:
-        elem_offset = Var(f"{name}_elem_offset") if offset_factor else const(0)
+        elem_offset = Var(f"{name}_elem_offset") if offset_factor else 0
+    if is_const_int(as_expr(elem_offset), 0):  # of whatever dtype: there is none
+        elem_offset = const(0)
     return Buffer(name, DataType(dtype), tuple(as_expr(s) for s in shape), tuple(as_expr(s) for s in strides or ()),
                   as_expr(elem_offset), scope or "global", data_alignment if data_alignment > 0 else 64,
                   offset_factor or 1, Var(name, "handle") if data is None else data,

@@ -42,12 +42,14 @@ class _Collect(Visitor):
     visit_Let = visit_LetStmt
 
     def visit_BufferLoad(self, load):
-        self.reads.append((load.buffer, self._points(load.indices)))
+        if load.buffer.data not in self.lets:  # else of a pointer that the statement itself defines
+            self.reads.append((load.buffer, self._points(load.indices)))
         self.visit(load.indices)
 
     def visit_BufferStore(self, store):
         self.visit((store.value, store.indices))
-        self.writes.append((store.buffer, self._points(store.indices)))
+        if store.buffer.data not in self.lets:
+            self.writes.append((store.buffer, self._points(store.indices)))
 
     def visit_Call(self, call):
         if call.op != ALLREDUCE:

@@ -56,7 +56,7 @@ class _Frame:
         self.exempt, self.closed = exempt, bool(block.iter_vars)
         self.writes = {id(r.buffer) for r in block.writes}
         self.reads = {id(r.buffer) for r in block.reads} | self.writes
-        self.own = set()
+        self.own = set()  # with the pointers that it defines
         self.name = block.name_hint
 
 
@@ -237,7 +237,7 @@ class _Verifier(Visitor):
             return
         frame = self.frames[-1]
         allowed = frame.writes if verb == "stores" else frame.reads
-        if not (frame.exempt or id(buffer) in allowed or id(buffer) in frame.own):
+        if not (frame.exempt or id(buffer) in allowed or id(buffer) in frame.own or id(buffer.data) in frame.own):
             listed = "writes" if verb == "stores" else "reads"
             self.fail(f"block {frame.name} {verb} buffer {buffer.name}, which its signature {listed} does not list")
 
@@ -266,6 +266,8 @@ class _Verifier(Visitor):
         if s.value.dtype != s.var.dtype:
             self.fail(f"let {s.var.name} is {s.var.dtype} but its value is {s.value.dtype}: {s.value}")
         with self.defining([s.var]):
+            if self.frames:
+                self.frames[-1].own.add(id(s.var))
             self.visit(s.body)
 
     def visit_DeclBuffer(self, s):

@@ -1,8 +1,15 @@
 """The verifier: one broken function per rule, and what it says."""
+import warnings
+
 import pytest
 
 from ingot.ir import te, tir
 from ingot.ir.expr import Add, IterVar, Range, Var, const
+from ingot.ir.node import collect
+from ingot.ir.schedule import Schedule
+from ingot.ir.script import script
+from ingot.ir.script.functions import from_source
+from ingot.ir.tir.signatures import SignatureWarning, complete_signatures
 from ingot.ir.tir.verifier import VerifyError, verify
 
 
@@ -157,3 +164,69 @@ def test_own_and_matched_buffers_need_no_signature():
     sub = tir.decl_buffer((1,), name="sub", elem_offset=Var("offset"))
     body = tir.SeqStmt((tir.BufferStore(p.c, p.a[p.vi], (const(0),)), tir.BufferStore(sub, p.c[0], (const(0),))))
     verify(p.with_block(alloc_buffers=(p.c,), match_buffers=(tir.MatchBufferRegion(sub, p.at(p.b)),), body=body))
+
+
+# ---------------------------------------------------------------- signatures that leave something out
+
+def signatures(func, name):
+    block = next(b for b in collect(func, tir.Block) if b.name_hint == name)
+    return [[script(r) for r in regions] for regions in (block.reads, block.writes)]
+
+
+def text(body):
+    return ("@T.prim_func\ndef main(A: T.Buffer((8,), 'float32'), B: T.Buffer((8,), 'float32'), n: T.int32):\n    "
+            "for i in range(8):\n        with T.block('B'):\n            vi = T.axis.spatial(8, i)\n            "
+            + "\n            ".join(body))
+
+
+# body -> what the signature becomes, or "" where nothing is missing
+STATED = {
+    ("T.reads()", "T.writes()", "B[vi] = A[7 - vi]"): "[['A[7 - vi]'], ['B[vi]']]",
+    ("T.reads(A[vi])", "T.writes(B[vi])", "B[vi] = A[vi] + A[7 - vi]"): "[['A[0:8]'], ['B[vi]']]",
+    ("T.reads(A[vi])", "T.writes(B[vi])", "if vi < 7:", "    B[vi] = A[vi + 1]"): "[['A[vi:vi + 2]'], ['B[vi]']]",
+    ("T.reads(A[vi])", "T.writes(B[vi])", "for k in range(2):", "    if k < 1:", "        B[vi] = A[vi + k]"): "",
+    ("T.reads(A[n])", "T.writes(B[vi])", "B[vi] = T.if_then_else(n < 4, A[n], A[n])"): "",
+    ("T.reads(A[0:8])", "T.writes(B[vi])", "B[vi] = A[vi * vi] + B[vi]"): "",
+    ("T.reads(A[vi])", "T.writes(B[vi])", "B[vi] = A[T.Cast('int32', A[vi])]"): "[['A[0:8]'], ['B[vi]']]",
+    ("T.reads()", "T.writes(B[vi])", "T.evaluate(T.call_extern('int32', 'f', B.data, vi))"): "",
+    ("T.writes(B[vi])", "p = T.allocate_const([1.0, 2.0], 'float32', [2])", "c = T.Buffer((2,), 'float32', data=p)",
+     "B[vi] = c[0]"): "",
+    ("T.reads()", "T.writes(B[vi])", "T.evaluate(T.call_extern('int32', 'f', T.address_of(A[vi]), B.data))"):
+        "[['A[0:8]'], ['B[vi]', 'A[0:8]']]",
+    ("T.reads(A[2])", "T.writes(B[vi])", "C = T.match_buffer(A[vi], (1,), offset_factor=1)", "B[vi] = C[0]"):
+        "[['A[0:8]'], ['B[vi]']]",
+    ("T.reads()", "T.writes(B[vi])", "with T.block('in'):", "    vj = T.axis.spatial(8, vi)", "    T.reads()",
+     "    T.writes()", "    B[vj] = A[vj]"): "[['A[vi]'], ['B[vi]']]",
+}
+
+
+@pytest.mark.parametrize("body", STATED, ids=STATED.values())
+def test_what_signatures_leave_out_is_added(body):
+    """So that no analysis trusts what is not so; a warning says it, and a second look finds nothing."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        func = from_source(text(body))
+    verify(func)
+    assert bool(said) == bool(STATED[body]) and all(isinstance(w.message, SignatureWarning) for w in said)
+    if said:
+        assert str(signatures(func, "B")) == STATED[body] and said[-1].lineno == 4
+        assert "block B" in str(said[-1].message)
+    assert complete_signatures(func) == (func, ())
+
+
+def test_a_schedule_completes_what_no_script_was_read_for():
+    p = Parts()
+    with pytest.warns(SignatureWarning, match=r"block B reads A\[vi\], but its T.reads leaves it out"):
+        sch = Schedule(p.with_block(reads=()))
+    assert signatures(sch.mod["main"], "B") == [["A[vi]"], ["B[vi]"]]
+
+
+def test_blocks_that_share_an_expression_are_each_looked_at():
+    p = Parts()
+    whole, zero = tir.BufferRegion(p.a, (p.dom,)), const(0)
+    shared = tir.BufferLoad(p.a, (zero,))
+    blocks = [tir.Block((), reads, (tir.BufferRegion(p.b, (p.dom,)),), name, body=tir.BufferStore(p.b, shared, (zero,)))
+              for name, reads in (("first", (whole,)), ("second", ()))]
+    func = p.func(tir.SeqStmt(tuple(tir.BlockRealize((), const(True), b) for b in blocks)))
+    func, omissions = complete_signatures(func)
+    assert [o.realize.block.name_hint for o in omissions] == ["second"] and signatures(func, "second")[0] == ["A[0]"]

@@ -15,6 +15,7 @@ from ...ir.tir.effects import why_impure
 from ...ir.tir.flops import estimate_tir_flops
 from ...ir.tir.function import PrimFunc
 from ...ir.tir.memcpy import identify_memcpy
+from ...ir.tir.signatures import complete_signatures
 from ...ir.tir.stmt import Block, For, LetStmt
 from ...ir.tir.verifier import VerifyError, verify
 from ...ir.transform.context import prim_func_pass
@@ -22,13 +23,13 @@ from ...ir.transform.context import prim_func_pass
 
 def verify_well_formed(obj, assert_mode=True):
     """Whether a PrimFunc, or every one of an IRModule, keeps the rules of tir.verifier, and no variable is defined twice
-    among them; ValueError instead of False when assert_mode."""
+    among them; ValueError instead of False when assert_mode. Blocks may leave out accesses of their bodies."""
     funcs = obj.functions.values() if isinstance(obj, IRModule) else (obj,)
     funcs = [func for func in funcs if isinstance(func, PrimFunc) or not isinstance(obj, IRModule)]
     try:
         require_definitions([func for func in funcs if isinstance(func, PrimFunc)])
         for func in funcs:
-            verify(func, unique_names=False)
+            verify(complete_signatures(func)[0], unique_names=False)
     except VerifyError:
         if assert_mode:
             raise

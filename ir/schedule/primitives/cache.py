@@ -12,7 +12,8 @@ from ..legality import require_kinds, require_still_legal
 from ..nest import build_nest, children_of, insert, position_of
 from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
-from ..signature import choose, domain_analyzer, only_indexes, redirect, require_memory
+from ..signature import (choose, domain_analyzer, only_indexes, redirect, require_memory,
+                         require_plain_pointers)
 
 
 @primitive(BLOCK, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR, consumer_blocks=BLOCKS)
@@ -28,6 +29,7 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     require_memory(ctx, storage_scope, block)
     buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
     consumers = _cached_readers(ctx, scope, block, buffer, consumer_blocks)
+    require_plain_pointers(ctx, consumers, buffer, "'read_buffer_index'")
     writers = ctx.index.writers(buffer, scope)
     writers = [w for w in writers if not _comes_after(ctx, w, consumers)]
     for writer in writers:
@@ -67,6 +69,7 @@ def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=N
     require_memory(ctx, storage_scope, block)
     require_pure(ctx, scope, block, "'block'", in_place=True, made=own_work(ctx.index, block))
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
+    require_plain_pointers(ctx, (block, *(consumer_blocks or ())), buffer, "'write_buffer_index'")
     readers = [r for r in ctx.index.readers(buffer, scope) if r is not block and r not in (consumer_blocks or ())]
     shared = max((common_loops(ctx.index, block, reader) for reader in readers), key=len, default=[])
     parent = shared[-1] if shared else scope
@@ -105,6 +108,7 @@ def cache_inplace(ctx, block, read_buffer_index, storage_scope):
     if buffer not in buffers_of(block.block.writes):
         ctx.refuse("'read_buffer_index'", f"block {name_of(block)} does not write {buffer.name}", "use cache_read",
                    [block])
+    require_plain_pointers(ctx, [block], buffer, "'read_buffer_index'")
     loops = ctx.index.loops_above(block)
     analyzer = analyzer_of(loops)
     cached, copy_in = _copy_of(ctx, buffer, storage_scope)
@@ -213,7 +217,7 @@ def _box_before(ctx, scope, buffer, writers, consumers):
     for writer in writers:
         common = common_loops(ctx.index, consumers[0], writer)
         shared = shared if len(common) >= len(shared) else common
-    if not shared and not scope.block.iter_vars:
+    if not shared and ctx.index.scope(scope) is None:
         return scope, ()  # a copy of the whole buffer, which later moves find easier
     analyzer, blocks, regions = analyzer_of(shared), consumers, ("reads",)
     if any(len(common_loops(ctx.index, consumers[0], c)) < len(shared) for c in consumers):

@@ -7,6 +7,7 @@ from ...expr import (Broadcast, Call, Div, FloorDiv, FloorMod, IterVar, Let, Mod
 from ...node import Mutator, Visitor, collect, structural_equal
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.intrinsics import INTRINSICS
+from ...tir.signatures import complete_signatures
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore
 from ..blocks import name_of
 from ..nest import build_nest, insert, position_of
@@ -25,7 +26,8 @@ def cache_index(ctx, block, storage_scope, cse_thresh=0):
         for i, j in grid(8, 8): B[i, j] = A[index_var_0[i, j]]
 
     Cached is what the value that is stored has at least cse_thresh times: the largest expressions without loads, and
-    what these are made of where they are fewer. Requires one store in a block of its own.
+    what these are made of where they are fewer. The block then reads all of a dimension of which such a buffer tells the
+    place. Requires one store in a block of its own.
     """
     scope = ctx.scope(block, "'block'")
     require_memory(ctx, storage_scope, block)
@@ -54,7 +56,7 @@ def cache_index(ctx, block, storage_scope, cse_thresh=0):
         target = after.index.blocks[name_of(block)]
         around = after.index.scope(target)
         after = after.with_func(insert(after, around, nest, position_of(around, target)))
-    return Result(after.func, tuple(names))
+    return Result(complete_signatures(after.func)[0], tuple(names))
 
 
 def _first_of_each(loads):

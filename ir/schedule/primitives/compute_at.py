@@ -98,7 +98,10 @@ def _moved(ctx, scope, block, loop, nest, index):
     require_stable_inputs(ctx, block, "'block'")
     producers, consumers = neighbours(ctx.index, scope, block)
     without = ctx.with_func(ctx.index.rewrite({removable(ctx.index, block): None}))
-    target = without.index.loops[loop.loop_var]  # it holds a producer or a consumer
+    target = without.index.loops.get(loop.loop_var)
+    if target is None:  # of a block that reads what it writes itself
+        ctx.refuse("'loop'", f"loop {loop.loop_var.name} holds block {name_of(block)} alone",
+                   "choose one around a producer or a consumer", [loop, block])
     position = place(without, target, producers, consumers, index, "'loop'")
     func = insert(without, target, nest, position)
     after = ctx.with_func(func)

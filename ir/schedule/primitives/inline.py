@@ -206,7 +206,7 @@ def _inverse(ctx, block, indices, made, domains):
         if not is_const_int(dom.extent, 1):
             named.bind(var, dom)
     here = dict(zip(element, made.indices))
-    values = {var: named.simplify(substitute(values[var], here)) for var in own}
+    values = {var: named.canonical_simplify(named.simplify(substitute(values[var], here))) for var in own}
     instances, elements = (prod(cast(e, "int64") for e in extents)
                            for extents in ((dom.extent for dom in own.values()), made.buffer.shape))
     if analyzer.can_prove_equal(instances, elements):
@@ -283,5 +283,7 @@ def _merged(producer, block, made, store, values, condition):
                         annotations=unaligned(inner.annotations))
     again = [b for b in buffers_of(block.block.reads) if b in known]
     new = with_reads_of(new, again, made.buffer) if again else new
-    predicate = Analyzer().simplify(logical_and(producer.predicate, substitute(condition, binding_of(producer))))
-    return producer.replace(predicate=predicate, block=new)
+    if is_const_int(condition, 1):
+        return producer.replace(block=new)
+    both = logical_and(producer.predicate, substitute(condition, binding_of(producer)))
+    return producer.replace(predicate=Analyzer().rewrite_simplify(both), block=new)

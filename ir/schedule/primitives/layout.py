@@ -95,17 +95,17 @@ def index_map_of(ctx, index_map, ndim):
 def _map_and_separators(ctx, index_map, ndim):
     """(the IndexMap, the positions of axis separators)."""
     if isinstance(index_map, IndexMap):
-        return index_map, ()
+        return ctx.own(index_map), ()
     try:
         found, separators = IndexMap.from_func_with_separators(index_map, ndim)
     except TypeError as why:
         ctx.refuse("'index_map'", str(why), "give a function from indices to a list of indices")
     sampled = {v: ctx.number(v.handle) for v in collect(found.final_indices, SampledVar)}
     if not sampled:
-        return found, separators
+        return ctx.own(found), separators
     numbers = {v: const(n, v.dtype) for v, n in sampled.items()}
     final = tuple(map(Analyzer().simplify, substitute(found.final_indices, numbers)))
-    return found.replace(final_indices=final), separators
+    return ctx.own(found.replace(final_indices=final)), separators
 
 
 def _by(shape):

@@ -23,7 +23,7 @@ def pad_of(ctx, layout, given):
         kept = given
     else:
         try:
-            kept = IndexMap.from_func(given, ndim)
+            kept = ctx.own(IndexMap.from_func(given, ndim))
         except (TypeError, ValueError) as why:
             ctx.refuse("'pad_value'", str(why), "give a function from the new indices to a value")
     if not isinstance(kept, IndexMap):

@@ -1,25 +1,17 @@
 """unsafe_set_dtype, annotate_buffer_access, unsafe_hide_buffer_access: what a buffer holds, what a block says of it."""
 from __future__ import annotations
 
-from math import prod
-
-import numpy as np
-
 from ...arith import Analyzer
-from ...expr import IntImm, PrimExpr, Range, Select, Var, as_expr, cast, const, logical_and
+from ...expr import Range, as_expr, cast, const
 from ...node import Mutator, collect
-from ...tir.buffer import decl_buffer
-from ...tir.function import PrimFunc
 from ...tir.index_map import IndexMap
-from ...tir.interpreter import run
 from ...tir.region import access_regions
-from ...tir.stmt import BufferLoad, BufferRegion, BufferStore, For, seq
-from ..blocks import name_of, uses
+from ...tir.signatures import always_inside
+from ...tir.stmt import BufferLoad, BufferRegion, BufferStore, seq
+from ..blocks import name_of
 from ..registry import BLOCK, BUFFER, INDEX_MAP, INTS, SIDE, STR, Result, primitive
 from ..signature import choose, domain_analyzer
 from .layout import index_map_of
-
-MOST_TRIED = 1 << 14  # instances of a block that are looked at one by one
 
 
 @primitive(None, block=BLOCK, buffer_index=BUFFER, dtype=STR)
@@ -159,25 +151,7 @@ def _require_inside(ctx, block, buffer, index, have):
     analyzer = domain_analyzer(block.block)
     if analyzer.can_prove(index >= have.min) and analyzer.can_prove(index < have.min + have.extent):
         return
-    used = [iv for iv in block.block.iter_vars if uses((index, have.min, have.extent), {iv.var})]
-    ends = [e for iv in used for e in (iv.dom.min, iv.dom.extent)]
-    if all(isinstance(e, IntImm) for e in ends) and prod(e.value for e in ends[1::2]) <= MOST_TRIED and not collect(
-            (index, have.min, have.extent), BufferLoad) and _always(used, index, have):
+    if always_inside(block.block.iter_vars, index, have):
         return
     ctx.refuse("'gen_new_ranges'", f"block {name_of(block)} is not proved to access {buffer.name} at {index} within "
                f"[{have.min}, {have.min + have.extent})", "give a larger region", [block])
-
-
-def _always(iters, index, have):
-    """Whether an index lies in a Range at each value of iterators, by trying all of them; one that goes through floats
-    with room for one more on both sides, since C may round otherwise."""
-    room = int(any(e.dtype.startswith("float") for e in collect(index, PrimExpr)))
-    inside = logical_and(index - room >= have.min, index + room < have.min + have.extent)
-    flag, zero = decl_buffer((1,), "int32", "flag"), const(0)
-    body = BufferStore(flag, Select(inside, BufferLoad(flag, (zero,)), zero), (zero,))
-    for iv in iters:
-        body = For(iv.var, iv.dom.min, iv.dom.extent, "serial", body)
-    handle = Var("flag", "handle")
-    found = np.ones(1, "int32")
-    run(PrimFunc((handle,), {handle: flag}, body), found)
-    return bool(found[0])

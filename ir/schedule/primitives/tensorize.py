@@ -1,9 +1,10 @@
 """tensorize: let a hardware instruction or a C micro-kernel do a tile."""
 from __future__ import annotations
 
-from ...expr import Range, Var, as_expr, const, is_const_int
+from ...expr import Range, Var, cast, const, is_const_int
 from ...names import unique_name
 from ...node import Mutator, collect
+from ...te.index_dtype import with_index_dtype
 from ...tir.buffer import decl_buffer
 from ...tir.hints import DIM_ALIGN
 from ...tir.stmt import Block, BufferRegion, For, MatchBufferRegion
@@ -136,17 +137,20 @@ def _fresh(buffer, variables, name):
 
 
 def _implemented(ctx, block, intrin, places):
-    """`block` with the implementation as its body, its buffers matched with their places."""
-    copy = _Instance(ctx, {})
+    """`block` with the implementation as its body, its buffers matched with their places, and its indices of their
+    dtype where all are int64."""
+    impl, copy = intrin.impl, _Instance(ctx, {})
+    if all(low.dtype == "int64" for _, corner in places.values() for low in corner):
+        impl = with_index_dtype(impl, "int64")
     matched = []
-    for wanted, own in zip(intrin.desc.buffers, intrin.impl.buffers):
+    for wanted, own in zip(intrin.desc.buffers, impl.buffers):
         target, corner = places[wanted]
         drop = len(corner) - len(wanted.shape)
-        region = tuple(Range(low, const(1, low.dtype) if d < drop else as_expr(wanted.shape[d - drop], low.dtype))
+        region = tuple(Range(low, const(1, low.dtype) if d < drop else cast(wanted.shape[d - drop], low.dtype))
                        for d, low in enumerate(corner))
         copy.buffers[own] = new = _fresh(own.replace(scope=target.scope), copy.vars, own.name)
         matched.append(MatchBufferRegion(new, BufferRegion(target, region)))
-    root = intrin.impl.root
+    root = impl.root
     allocs = tuple(copy.own(b) for b in root.alloc_buffers)
     return Block(block.iter_vars, block.reads, block.writes, block.name_hint, allocs, tuple(matched),
                  {**root.annotations, **_annotations(block)}, None, copy.visit(root.body))

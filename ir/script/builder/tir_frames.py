@@ -12,6 +12,7 @@ from ...expr import Let as LetExpr, Var, as_expr
 from ...module import linked
 from ...te.tensor import CommReducer
 from ...tir.buffer import Buffer
+from ...tir.signatures import completed
 from ...tir.stmt import IfThenElse, Stmt
 from .. import specs as S
 from ..block_parser import Frame, joined
@@ -81,7 +82,7 @@ class PrimFuncFrame(IRBuilderFrame):
     add = TIRFrame.add
 
     def closed(self, builder):
-        finished(builder, self.requests.closed_function(joined(self.stmts)), self.name, self.is_private)
+        finished(builder, completed(self.requests.closed_function(joined(self.stmts))), self.name, self.is_private)
 
 
 def finished(builder, func, name, private):

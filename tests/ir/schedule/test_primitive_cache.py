@@ -2,7 +2,10 @@
 and every refusal."""
 import pytest
 
-from ingot.ir.schedule import Schedule
+from ingot.ir.schedule import Schedule, ScheduleError
+from ingot.ir.script import script
+from ingot.ir.tir import decl_buffer
+from ingot.ir.tir.signatures import complete_signatures
 from ingot.script import from_source
 from ingot.script import tir as T
 from primitive_programs import (bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
@@ -632,3 +635,44 @@ def test_a_pointer_writes_the_cache():
     sch = Schedule(from_source("".join(lines[:first] + lines[first + 4:])))
     sch.cache_write("fill", 0, "local")
     assert '"fill", B_local.data, A.data' in sch.func.script() and "B[v0] = B_local[v0]" in sch.func.script()
+
+
+@T.prim_func
+def pointed(x: T.Buffer((8, 8), "float32", strides=(16, 1)), y: T.Buffer((8, 8), "float32", strides=(8, 1)),
+            z: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            T.reads(x[vi, 0:8], y[vi, 0:8])
+            T.writes(z[vi])
+            T.evaluate(T.call_extern("int32", "f", T.address_of(x[vi, 0]), y.data, z.data))
+
+
+def test_pointers_stay_in_the_layout_that_they_count_by():
+    """What a pointer leads to is not where it was in a compact copy, unless the buffer is compact."""
+    with pytest.raises(ScheduleError, match="block A uses a pointer into x, which has strides or an offset"):
+        Schedule(pointed).cache_read("A", 0, "local")
+    sch = Schedule(pointed)
+    sch.cache_read("A", 1, "local")
+    assert [r.buffer.name for r in sch.get(sch.get_block("A")).reads] == ["x", "y_local"]
+
+
+def test_a_copy_inside_a_block_is_of_what_is_read_there():
+    """So that the blocks around it, in parts of loops, read no more than they say."""
+    func = nests("A[9], B[4, 9]", "i 4, j 9: B[i, j] = A[j] + A[i]")
+    sch = Schedule(func)
+    sch.loop_partition(sch.get_loops("B")[1], [2, None])
+    sch.cache_read("B_j0", 0, "local")
+    assert not complete_signatures(sch.func)[1]
+    around = sch.get(sch.get_block("B_j_common"))
+    assert script(around.reads[0]) == "A[0:9]"
+    sch = Schedule(nests("A[9, 4], B[4, 9]", "i 4, j 9: B[i, j] = A[j, i]"))
+    sch.loop_partition(sch.get_loops("B")[1], [2, None])
+    copied = sch.cache_read("B_j0", 0, "local")
+    assert [int(sch.get(s).extent) for s in sch.get_loops(copied)] == [2, 1]
+    assert not complete_signatures(sch.func)[1]
+
+
+def test_strides_are_one_for_each_dimension():
+    with pytest.raises(ValueError, match="buffer a has 1 strides for 2 dimensions"):
+        decl_buffer((4, 4), name="a", strides=(1,))

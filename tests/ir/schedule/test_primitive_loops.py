@@ -1,9 +1,11 @@
 """The loop primitives: structure and numbers of each, and every refusal."""
+import pytest
 from primitive_programs import branch, doubled, matmul, nests, row_sum, rows, scan, shift, triangle, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import repeated_sum
 
-from ingot.ir.schedule import Schedule
+from ingot.ir.schedule import Schedule, ScheduleError
+from ingot.script import from_source
 from ingot.script import tir as T
 
 
@@ -312,3 +314,29 @@ def test_what_a_loop_is_may_change():
     s.unroll(loop(s, "B", 0))
     found = s.get(loop(s, "B", 0))
     assert (found.kind, found.thread_binding) == ("unrolled", None)
+
+
+@T.prim_func
+def shared_by_digits(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    P = T.alloc_buffer((16,), "float32")
+    for t in range(2):
+        for i in range(8):
+            with T.block("P"):
+                v = T.axis.spatial(16, t * 8 + i)
+                P[v] = A[v] + T.float32(1)
+        for a, b in T.grid(4, 8):
+            with T.block("Q"):
+                v = T.axis.spatial(16, t * 8 + (a * 8 + b))
+                T.where(a * 8 + b < 8)
+                B[v] = P[v] * T.float32(2)
+
+
+def test_conditions_say_how_far_a_turn_goes():
+    """What block Q reads and writes in a turn of t is what its condition lets it, not what its loops could."""
+    sch = Schedule(shared_by_digits)
+    sch.parallel(sch.get_loops("P")[0])
+    assert sch.get(sch.get_loops("Q")[0]).kind == "parallel"
+    wider = from_source(shared_by_digits.script().replace("a * 8 + b < 8", "a * 8 + b < 9"))
+    sch = Schedule(wider)
+    with pytest.raises(ScheduleError, match="not proved to touch different parts of"):
+        sch.parallel(sch.get_loops("P")[0])

@@ -1,10 +1,13 @@
 """blockize and tensorize: structure and numbers of each, and every refusal."""
 
-from ingot.ir.schedule import TensorIntrin
+from ingot.ir.node import collect
+from ingot.ir.schedule import Schedule, TensorIntrin
+from ingot.ir.tir import Block, For
+from ingot.script import from_source
 from ingot.script import tir as T
 from primitive_programs import doubled, downward, matmul, nests, row_sum, tied, triangle, two_stages, window
 from primitive_table import loop, tile, table_tests
-from schedule_programs import repeated_sum, softmax
+from schedule_programs import assert_same, repeated_sum, softmax
 
 
 double_desc = nests("A[11], B[11]", "i 11 (double): B[i] = A[i] * T.float32(2)")
@@ -258,3 +261,22 @@ REFUSED = [
 ]
 
 test_legal, test_refused = table_tests(LEGAL, REFUSED)
+
+LONG = """@T.prim_func
+def main(A: T.Buffer((T.int64(22),), "float32"), B: T.Buffer((T.int64(22),), "float32")):
+    for i in range(T.int64(22)):
+        with T.block("B"):
+            vi = T.axis.spatial(T.int64(22), i)
+            B[vi] = A[vi] * T.float32(2)
+"""
+
+
+def test_an_intrinsic_counts_in_the_dtype_of_its_place():
+    func = from_source(LONG)
+    sch = Schedule(func, debug_mask="all")
+    sch.tensorize(sch.split(sch.get_loops("B")[0], [None, 11])[1], "primitive.double")
+    placed, = (b for b in collect(sch.func, Block) if b.match_buffers)
+    assert {str(e.dtype) for m in placed.match_buffers for e in (*m.buffer.shape, m.buffer.elem_offset)} == {"int64"}
+    assert {str(loop.loop_var.dtype) for loop in collect(sch.func, For)} == {"int64"}
+    assert_same(func, sch.func)
+    assert from_source(sch.func.script()).script() == sch.func.script()

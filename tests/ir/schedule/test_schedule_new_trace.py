@@ -9,6 +9,8 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import (BlockRV, DepKind, ExprRV, Instruction, InstructionKind, LoopRV, Schedule,
                                ScheduleError, ScheduleState, Trace)
+from ingot.ir.tir.verifier import verify
+from ingot.script import from_source
 from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, replayed, running_sum,
                                schedule,
                                softmax, stencil)
@@ -152,6 +154,39 @@ def test_printed_python_runs():
     exec(text, {"sch": new})
     assert structural_equal(new.func, sch.func) and str(new.trace) == str(sch.trace)
     assert "vectorize" not in "\n".join(sch.trace.as_python(remove_postproc=True))
+
+
+SYMBOLIC = """@T.prim_func
+def main(A: T.handle, B: T.handle, n: T.int32):
+    a, b = T.match_buffer(A, (n, 8)), T.match_buffer(B, (n, 8))
+    c = T.alloc_buffer((n, 8))
+    for i, j in T.grid(n, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            c[vi, vj] = a[vi, vj] + T.float32(1)
+    for i, j in T.grid(n, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            b[vi, vj] = c[vi, vj]
+"""
+
+
+def test_traces_name_the_variables_of_any_copy_of_their_program():
+    """In maps, factors and values; as Python, as JSON and as they are."""
+    func, copy = from_source(SYMBOLIC), from_source(SYMBOLIC)
+    sch, n = schedule(func), func.params[2]
+    sch.transform_layout("C", ("write", 0), lambda i, j: (j * n + i,))
+    i, _ = sch.get_loops("B")
+    sch.annotate(sch.split(i, [None, n])[0], "rows", n)
+    text = "\n".join(sch.trace.as_python())
+    assert text.startswith('n = tir.Var("n", "int32")\nb0 = ')
+    news = [schedule(copy) for _ in range(3)]
+    exec(text, {"sch": news[0], "tir": tir})
+    sch.trace.apply(news[1])
+    Trace.from_json(json.dumps(sch.trace.as_json())).apply(news[2])
+    for new in news:
+        verify(new.func)
+        assert structural_equal(new.func, sch.func) and str(new.trace) == str(sch.trace)
 
 
 def test_values_of_all_kinds_print_and_save():

@@ -15,6 +15,7 @@ from ingot.ir.node import Mutator, collect
 from ingot.ir.schedule.blocks import uses
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.schedule.registry import PRIMITIVES
+from ingot.ir.tir.signatures import complete_signatures
 from ingot.ir.transform.pipeline import lower_prim_func
 from random_programs import random_program
 from schedule_programs import (argmax, assert_same, chain, diamond, elementwise, guarded, halves, matmul, packed_conv,
@@ -317,6 +318,7 @@ def backwards(func):
 
 
 def check(func, sch, sizes):
+    assert not complete_signatures(sch.func)[1]  # blocks list all that they touch
     assert_same(func, backwards(sch.func), sizes)
     replayed(func, sch)
 
