@@ -381,15 +381,12 @@ class IterVar(Node):
         return self.var.dtype
 
 
-def _of_variable(method):
-    return lambda self, *other: getattr(self.var, method)(*other)
-
-
 for _name, _type in ITER_NAMES.items():
     setattr(IterVar, _name, _type)
-_BOTH_SIDES = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for side in ("", "r")]
-for _method in (*_BOTH_SIDES, "__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):  # in arithmetic, its variable
-    setattr(IterVar, _method, _of_variable(_method))
+AS_VARIABLE = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for side in ("", "r")]
+AS_VARIABLE += ["__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"]  # what is done with its variable
+for _method in AS_VARIABLE:
+    setattr(IterVar, _method, lambda self, *other, method=_method: getattr(self.var, method)(*other))
 
 
 # ---------------------------------------------------------------- building

@@ -32,7 +32,7 @@ topi topi.cuda topi.generic topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir._ffi_api": "ir", "ir.base": "ir",
+    "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument", "ir._ffi_api": "ir", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
     "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
