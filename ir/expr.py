@@ -16,7 +16,7 @@ from .node import Node, collect, node, node_field
 from .op import Op
 from .substitution import substitute  # noqa: F401
 from .types import PrimType, Type
-from .upper import upper
+from .upper import provides, upper
 
 
 class PrimExpr(Node):
@@ -394,6 +394,7 @@ for _method in AS_VARIABLE:
 _FLOAT32_MAX = DataType("float32").finite_range()[1]
 
 
+@provides("const")
 def const(value, dtype=None):
     """An immediate of `dtype` (default: bool, int32 or float32, and int64 or float64 where that does not hold it);
     vectors are broadcast. A numpy scalar has a dtype of its own."""
