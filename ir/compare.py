@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from . import node as _node
+from .expr import IntImm
 from .module import BaseFunc, IRModule
 from .node import Node, StructuralEqual, _items
 from .object_path import ObjectPath
@@ -17,10 +18,19 @@ def structural_equal(lhs, rhs, map_free_vars=False):
 
 
 def _alike(lhs, rhs):
-    """Both as dimensions where one is a tuple of them and the other a shape."""
+    """Both as dimensions where one is a tuple of them and the other a shape; Python's integers as immediates where
+    these stand on the other side."""
     if isinstance(lhs, tuple) != isinstance(rhs, tuple):
         lhs, rhs = (v if isinstance(v, tuple) else getattr(v, "values", v) for v in (lhs, rhs))
+    if isinstance(lhs, (tuple, list)) and isinstance(rhs, (tuple, list)):
+        pairs = [(_like(x, y), _like(y, x)) for x, y in zip(lhs, rhs)]
+        lhs, rhs = (type(v)([*(pair[n] for pair in pairs), *v[len(pairs):]]) if type(v) in (tuple, list) else v
+                    for n, v in enumerate((lhs, rhs)))
     return lhs, rhs
+
+
+def _like(x, y):
+    return IntImm("int32", x) if type(x) is int and isinstance(y, IntImm) else x
 
 
 def assert_structural_equal(lhs, rhs, map_free_vars=False):

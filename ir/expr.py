@@ -16,7 +16,7 @@ from .node import Node, collect, node, node_field
 from .op import Op
 from .substitution import substitute  # noqa: F401
 from .types import PrimType, Type
-from .upper import upper
+from .upper import provides, upper
 
 
 class PrimExpr(Node):
@@ -381,15 +381,12 @@ class IterVar(Node):
         return self.var.dtype
 
 
-def _of_variable(method):
-    return lambda self, *other: getattr(self.var, method)(*other)
-
-
 for _name, _type in ITER_NAMES.items():
     setattr(IterVar, _name, _type)
-_BOTH_SIDES = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for side in ("", "r")]
-for _method in (*_BOTH_SIDES, "__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):  # in arithmetic, its variable
-    setattr(IterVar, _method, _of_variable(_method))
+AS_VARIABLE = [f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for side in ("", "r")]
+AS_VARIABLE += ["__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"]  # what is done with its variable
+for _method in AS_VARIABLE:
+    setattr(IterVar, _method, lambda self, *other, method=_method: getattr(self.var, method)(*other))
 
 
 # ---------------------------------------------------------------- building
@@ -397,6 +394,7 @@ for _method in (*_BOTH_SIDES, "__neg__", "__lt__", "__le__", "__gt__", "__ge__",
 _FLOAT32_MAX = DataType("float32").finite_range()[1]
 
 
+@provides("const")
 def const(value, dtype=None):
     """An immediate of `dtype` (default: bool, int32 or float32, and int64 or float64 where that does not hold it);
     vectors are broadcast. A numpy scalar has a dtype of its own."""

@@ -104,18 +104,25 @@ def _getter(names):
 
 
 def make_node(type_key, **kwargs):
-    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields; "DictAttrs" is a dict.
+    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields; "DictAttrs" is a dict of immediates.
     What a class has as a property, as the shape of a Tensor, follows from the fields."""
     name = type_key.rpartition(".")[2]
     if kwargs.get("span", 0) is None:  # as TVM's nodes have one
         del kwargs["span"]
     if name == "DictAttrs":
-        return DictAttrs(kwargs)
+        return DictAttrs((k, _immediate(v)) for k, v in kwargs.items())
     if name not in REGISTRY:
         raise ValueError(f"there is no class of nodes {type_key!r}")
     cls = REGISTRY[name]
     derived = {k for k in kwargs if k not in cls._fields and isinstance(getattr(cls, k, None), property)}
     return cls(**{k: v for k, v in kwargs.items() if k not in derived})
+
+
+def _immediate(value):
+    """A number among attributes as an immediate, those of a list each."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_immediate, value))
+    return upper("const")(value) if isinstance(value, (bool, int, float)) else value
 
 
 def node_field(*, define=False, ignore=False, label=False, **kwargs):

@@ -39,7 +39,7 @@ topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir._ffi_api": "ir", "ir.base": "ir",
+    "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument", "ir._ffi_api": "ir", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "ir.diagnostics": "tvm.diagnostics",
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",

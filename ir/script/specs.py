@@ -5,9 +5,10 @@ A request is only data; TIRParser turns it into nodes where its place in the scr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..dtype import DataType
-from ..expr import Var
+from ..expr import AS_VARIABLE, IterVar, Var
 from ..tir.buffer import decl_buffer
 
 
@@ -20,12 +21,25 @@ class Spec:
 @dataclass(frozen=True)
 class Fresh(Spec):
     """T.int64(): a variable to be made under the name it is assigned to. most: the upper bound of a dimension that a
-    run decides, T.int64(most=8). is_size: whether it is never negative, T.int64(is_size_var=True)."""
+    run decides, T.int64(most=8). is_size: whether it is never negative, T.int64(is_size_var=True).
+
+    Outside of scripts it computes as the variable that it stands for."""
 
     dtype: DataType
     most: object = None
     is_size: bool = False
     place = "`name = T.int64()`"
+
+    @cached_property
+    def var(self):
+        return Var("v", self.dtype, self.most, is_size=self.is_size)
+
+    def __prim_expr__(self):
+        return self.var
+
+
+for _method in AS_VARIABLE:
+    setattr(Fresh, _method, getattr(IterVar, _method))
 
 
 @dataclass(frozen=True)

@@ -250,6 +250,10 @@ def test_numbers_are_converted_to_immediates():
     three = tvm.runtime.convert(3)
     assert isinstance(three, tir.IntImm) and three.dtype == "int32" and tvm.runtime.convert(0.5).dtype == "float32"
     assert isinstance((three == tir.Var("i", "int32")).a, tir.IntImm)
+    attrs = ir.make_node("DictAttrs", x=1, padding=(0, 2), name="n")
+    assert attrs.x.value == 1 and attrs.padding[1].value == 2 and attrs.name == "n"
+    ir.assert_structural_equal((1, 2), [three - 2, tir.IntImm("int32", 2)])
+    assert not ir.structural_equal((1, 2), [three, 2])
     A = te.placeholder((4,), name="A")
     made = ir.make_node("Tensor", shape=A.shape, dtype=A.dtype, op=A.op, value_index=0)
     assert made.op is A.op and made.shape[0].value == 4

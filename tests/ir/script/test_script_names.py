@@ -4,7 +4,7 @@ import re
 import pytest
 
 from ingot.ir import tir
-from ingot.ir.expr import const
+from ingot.ir.expr import const, free_vars
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.script import script
 from ingot.ir.script.errors import ScriptError
@@ -13,6 +13,7 @@ from ingot.ir.script.functions import from_source
 from ingot.ir.script.tir_names import ROWS, TYPED
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS
 from ingot.ir.tir.intrinsics import DOTS, INTEGER_DOTS, TAPS
+from ingot.script import tir as T
 
 HEAD = """@T.prim_func
 def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
@@ -338,3 +339,9 @@ def test_every_name_has_a_row():
     missing = [n for n in ROWS if f"T.{n}(" not in texts and f"T.{n}" not in texts.split() and n not in elsewhere
                and f"T.{n}[" not in texts]
     assert not missing
+
+
+def test_variables_compute_outside_of_scripts():
+    x, y = T.int32(), T.int32()
+    e = (x + y + 1) * x - y % 3
+    assert e.dtype == "int32" and len(free_vars(e)) == 2 and e.a.b is x.var and str(-x) == "-v"
