@@ -199,7 +199,8 @@ def optimize(mod, options, until=None):
                           options.requantize, options.without, options.streaming)
     if until:
         passes = passes[:[p.name for p in passes].index(until)]
-    return with_bodies(require_known(in_operators(open_kernels(require_generated(mod)))), Sequential(passes, name="Optimize"))
+    mod = in_operators(open_kernels(require_generated(mod)))
+    return with_bodies(require_known(mod), Sequential(passes, name="Optimize"))
 
 
 def _bounded(stage):

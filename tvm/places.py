@@ -20,9 +20,10 @@ parsing parsing.diagnostics parsing.doc parsing.evaluator
 printing printing.doc printing.doc_printer
 relax relax.analysis relax.args_converter relax.dpl relax.exec_builder relax.expr relax.expr_functor relax.jit relax.memory_usage
 relax.pipeline relax.report relax.transform relax.utils relax.vm
-relax.backend relax.backend.blas relax.backend.cblas relax.backend.cuda relax.backend.cuda.cublas relax.backend.cuda.cudnn
-relax.backend.cuda.cutlass relax.backend.cuda.workspace relax.backend.dispatch relax.backend.metal relax.backend.metal.coreml
-relax.backend.pattern_registry relax.backend.patterns relax.backend.rocm relax.backend.rocm.hipblas relax.backend.utils
+relax.backend relax.backend.blas relax.backend.cblas relax.backend.cuda relax.backend.cuda.cublas
+relax.backend.cuda.cudnn relax.backend.cuda.cutlass relax.backend.cuda.workspace relax.backend.dispatch
+relax.backend.metal relax.backend.metal.coreml relax.backend.pattern_registry relax.backend.patterns
+relax.backend.rocm relax.backend.rocm.hipblas relax.backend.utils
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common

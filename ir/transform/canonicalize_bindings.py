@@ -90,7 +90,9 @@ class _Dims(Mutator):
 
 def _plain(values):
     """A list of an attribute, its numbers as Python's, as scripts have them."""
-    return type(values)(v.value if isinstance(v, IntImm) else v for v in values) if isinstance(values, (list, tuple)) else values
+    if not isinstance(values, (list, tuple)):
+        return values
+    return type(values)(v.value if isinstance(v, IntImm) else v for v in values)
 
 
 def _folded(e):
@@ -102,7 +104,8 @@ def _folded(e):
 
 class _Canonicalize(Mutator):
     def __init__(self, again, whole_tuples):
-        self.again, self.whole_tuples = again, whole_tuples  # again: every call may give more than it was said to
+        self.again = again  # whether every call may give more than it was said to
+        self.whole_tuples = whole_tuples
         self.env = {}  # id of a variable -> what takes its place
         self.tuples = {}  # id of a variable -> the tuple that it is
         self.items = {}  # id of a variable -> the TupleGetItem that it is

@@ -54,7 +54,8 @@ class _Open(Mutator):
         if key not in self.known:
             self.known[key] = name = unique_name(gv.name, self.names, "")
             self.made[name] = with_dims(func.replace(params=tuple(func.params[n] for n in kept)), told)
-        return call.replace(args=tuple(call.args[n] for n in kept), attrs={**call.attrs, "gv": GlobalVar(self.known[key])})
+        attrs = {**call.attrs, "gv": GlobalVar(self.known[key])}
+        return call.replace(args=tuple(call.args[n] for n in kept), attrs=attrs)
 
 
 __all__ = ["open_kernels"]

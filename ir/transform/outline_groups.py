@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from ..expr import free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
-from ..node import Mutator, collect, structural_equal
+from ..node import Mutator, collect, structural_equal, structure_key
 from ..relax.expr import (BindingBlock, Constant, DataflowVar, Function, MatchCast, RelaxCall,
                           RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding, dataflow_function)
+from ..relax.infos import call_dims
+from .canonicalize_bindings import with_dims
 from .graph import Substitute, leaves
 
 APART = ("Composite", "Codegen", "Primitive", "primitive")  # attributes of functions that are groups already
@@ -222,11 +224,13 @@ def codegen_function(mod, func, symbol):
         value = Substitute(env).visit(b.value)
         gv = value.attrs.get("gv") if isinstance(value, RelaxCall) and value.op == "call" else None
         if gv is not None and mod[gv].attrs.get("Composite"):
-            if gv.name not in local:
-                inner = renewed(mod[gv].without_attr("Primitive"))
-                local[gv.name] = RelaxVar(f"local_{len(local)}", inner.struct_info)
-                bindings.append(VarBinding(local[gv.name], inner))
-            value = RelaxCall(local[gv.name], value.args, None, value.struct_info)
+            told = call_dims(mod[gv], [a.struct_info for a in value.args])  # inside, dimensions are those of around
+            key = gv.name, tuple((id(d), structure_key(size)) for d, size in told.items())
+            if key not in local:
+                inner = renewed(with_dims(mod[gv].without_attr("Primitive"), told))
+                local[key] = RelaxVar(f"local_{len(local)}", inner.struct_info)
+                bindings.append(VarBinding(local[key], inner))
+            value = RelaxCall(local[key], value.args, None, value.struct_info)
         env[id(b.var)] = var = RelaxVar(b.var.name, b.var.struct_info, b.var.origin)
         bindings.append(VarBinding(var, value))
     body = Substitute(env).visit(func.body.body)

@@ -45,7 +45,8 @@ def products(dtype, x=(2, 3, 4), w=(4, 8), b=(8,)):
 
 
 @pytest.mark.parametrize(("library", "params", "lines", "found"), [
-    ("cublas", products("float32"), ["y = R.matmul(x, w)", "z = R.add(y, b)", "out = R.nn.relu(z)"], ["matmul_bias_relu"]),
+    ("cublas", products("float32"), ["y = R.matmul(x, w)", "z = R.add(y, b)", "out = R.nn.relu(z)"],
+     ["matmul_bias_relu"]),
     ("cublas", products("float32", b=(3, 8)), ["y = R.matmul(x, w)", "out = R.add(y, b)"], ["matmul"]),
     ("cublas", products("float32", b=(1,)), ["y = R.matmul(x, w)", "out = R.add(y, b)"], ["matmul"]),
     ("cublas", products("float32", w=(2, 4, 8)), ["out = R.matmul(x, w)"], ["matmul"]),
@@ -107,8 +108,8 @@ def test_patterns_of_one_name_stay_together():
     assert len(get_patterns_with_prefix("some.")) == 1
 
 
-SORTS = ["a = R.sort(x, axis=1, descending=True)", 'b = R.argsort(x, axis=1, dtype="int64")', "c = R.topk(x, k=2, axis=1)",
-         "d = R.cumsum(x, axis=1, exclusive=True)", "e = R.cumprod(x, axis=1)",
+SORTS = ["a = R.sort(x, axis=1, descending=True)", 'b = R.argsort(x, axis=1, dtype="int64")',
+         "c = R.topk(x, k=2, axis=1)", "d = R.cumsum(x, axis=1, exclusive=True)", "e = R.cumprod(x, axis=1)",
          'f = R.multinomial_from_uniform(x, u, s)', "out = (a, b, c, d, e, f)"]
 
 

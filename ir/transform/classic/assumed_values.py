@@ -23,8 +23,8 @@ def use_assume_to_reduce_branches(func):
     An assumption is a block of one T.assume(a[i, j] == value or ...), over all elements of a parameter that is never
     written. c is the condition of the assumption, or its opposite, by the simplifier."""
     written = {id(s.buffer.data) for s in collect(func.body, BufferStore)}
-    known = [a for a in map(_assumption, _parts(func.root.body)) if a is not None and id(a[0].data) not in written and any(
-        b is a[0] for b in func.buffers)]
+    mine = {id(b) for b in func.buffers if id(b.data) not in written}
+    known = [a for a in map(_assumption, _parts(func.root.body)) if a is not None and id(a[0]) in mine]
     return func.replace(body=_Reduce(known).visit(func.body)) if known else func
 
 
@@ -33,8 +33,8 @@ def _parts(stmt):
 
 
 def _assumption(stmt):
-    """(buffer, variables that are its indices, what decides, value): where that holds, an element has the value. None for
-    another statement than a nest of all elements."""
+    """(buffer, variables that are its indices, what decides, value): where that holds, an element has the value. None
+    for another statement than a nest of all elements."""
     loops = []
     while isinstance(stmt, For):
         loops.append(stmt)
@@ -42,7 +42,8 @@ def _assumption(stmt):
     if not isinstance(stmt, BlockRealize) or not isinstance(stmt.block.body, Evaluate):
         return None
     call, block = stmt.block.body.value, stmt.block
-    if not isinstance(call, Call) or call.op != ASSUME or not isinstance(stmt.predicate, _NUMBERS) or not stmt.predicate.value:
+    always = isinstance(stmt.predicate, _NUMBERS) and stmt.predicate.value
+    if not isinstance(call, Call) or call.op != ASSUME or not always:
         return None
     whole = len(loops) == len(block.iter_vars) and {id(v) for v in stmt.iter_values} == {
         id(x.loop_var) for x in loops} and all(structural_equal((loop.min, loop.extent), (iv.dom.min, iv.dom.extent))
@@ -97,7 +98,8 @@ class _Reduce(StmtMutator):
         return structural_equal(found, self.an.simplify(value))
 
     def _is_within(self, load):
-        return all(self.an.can_prove(And(i >= const(0, i.dtype), i < d)) for i, d in zip(load.indices, load.buffer.shape))
+        return all(self.an.can_prove(And(i >= const(0, i.dtype), i < d))
+                   for i, d in zip(load.indices, load.buffer.shape))
 
     def _value(self, load, condition):
         """What an element is where a condition holds: a number that is assumed, or the load itself."""

@@ -68,8 +68,8 @@ def _reached(mod):
 # ---------------------------------------------------------------- storages
 
 def _share(plans, reached, names, made):
-    """Give each plan `alloc`, (name of the function that makes its storages, number, how many these are), and each of its
-    storages a place among them. Functions that may run at once have functions of their own."""
+    """Give each plan `alloc`, (name of the function that makes its storages, number, how many these are), and each of
+    its storages a place among them. Functions that may run at once have functions of their own."""
     apart = any(other in reached[n] for n in plans for other in plans)
     for number, group in enumerate([[p] for p in plans.values()] if apart else [list(plans.values())]):
         if not group:
@@ -274,7 +274,8 @@ class _Rewrite(Mutator):
     def __init__(self, plan):
         self.plan, self.made, self.bindings = plan, None, []
         self.lifted = {id(b): region for region in plan.regions for b in region.bindings}
-        self.results, self.taken = {}, set()  # {id of a region: variable of its results}; ids of storages that are there
+        self.results = {}  # id of a region -> the variable of its results
+        self.taken = set()  # ids of storages that are there
 
     def function(self, func):
         if not self.plan.storages and not self.plan.regions:

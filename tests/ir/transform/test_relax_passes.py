@@ -746,7 +746,8 @@ def main(x: R.Tensor((2, 3), "float32"), a: R.Tensor((3, "n"), "float32"), b: R.
     (("R.add(q, d)", "R.add(q, q)"), ["concat", "matmul", "split", "add", "add", "nn.relu", "nn.relu"]),
     (("s = R.add(q, d)", "z = R.multiply(d, d); s = R.add(q, z)"),  # a vector that is not there yet
      ["concat", "matmul", "split", "add", "multiply", "add", "nn.relu", "nn.relu"]),
-    (('(3, 5), "float32"', '(3, "m"), "float32"', "(5,)", '("m",)'), ["matmul", "matmul", "add", "add", "nn.relu", "nn.relu"]),
+    (('(3, 5), "float32"', '(3, "m"), "float32"', "(5,)", '("m",)'),
+     ["matmul", "matmul", "add", "add", "nn.relu", "nn.relu"]),
 ])
 def test_branches_of_parallel_products(change, ops):
     """Bias and activation of all branches at once, where each has them; one symbolic width, which comes last."""

@@ -1,6 +1,6 @@
 """DispatchSortScan and DispatchSampling: operators whose kernels depend on the device, made before all others are.
 
-Both are LegalizeOps for some operators, by the same topi; for a GPU, dlight.gpu.Fallback then gives the kernels threads.
+Both are LegalizeOps for some operators, by the same topi; for a GPU, dlight.gpu.Fallback then gives kernels threads.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _scheduled(mod, made):
             if isinstance(gv, GlobalVar) and gv.name in made:
                 target = target_of(call.struct_info)
                 if targets.setdefault(gv.name, target) != target:
-                    raise ValueError(f"{gv.name} runs on {targets[gv.name]} and on {target}: name vdevices of one target")
+                    raise ValueError(f"{gv.name} runs on {targets[gv.name]} and on {target}: name vdevices of one")
     from ... import dlight  # which GPUs alone ask for
     for name, target in targets.items():
         if target is not None and target.launch is not None:

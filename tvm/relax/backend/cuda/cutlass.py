@@ -100,8 +100,8 @@ def _check_decode_matmul(context):
     root, packed, out = found["root"], found["w_encoded"], dims_of(found["root"])
     if has_leaking_intermediate_variables(context) or not out or not _residual_fits(context):
         return False
-    prepared = not (isinstance(packed, RelaxCall) and packed.args and isinstance(packed.args[0], ExternFunc)) or packed.args[
-        0].global_symbol == "cutlass.ft_preprocess_weight"
+    foreign = packed.args[0] if isinstance(packed, RelaxCall) and packed.args else None
+    prepared = not isinstance(foreign, ExternFunc) or foreign.global_symbol == "cutlass.ft_preprocess_weight"
     scales = dims_of(found["scales"])
     return prepared and str(root.struct_info.dtype) != "float32" and "decode" in found["w_decoded"].attrs[
         "gv"].name and _dtypes(context, "lhs", "scales") == {"float16"} and _dtypes(context, "w_encoded") == {
@@ -167,7 +167,8 @@ def _decode_matmul(end):
     parts = {"root": root, "lhs": x, "w_encoded": packed, "w_decoded": w, "scales": scales}
     out = is_op("relax.add")(root, bias) if "_bias" in end else root
     out = is_op("relax.nn.gelu")(out) if "_gelu" in end else out
-    return f"cutlass.decode_matmul{end}", out, {**parts, **({"bias": bias} if "_bias" in end else {})}, _check_decode_matmul
+    parts.update({"bias": bias} if "_bias" in end else {})
+    return f"cutlass.decode_matmul{end}", out, parts, _check_decode_matmul
 
 
 def residual_block_patterns():
