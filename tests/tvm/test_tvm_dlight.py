@@ -161,7 +161,8 @@ def test_blocks_without_one_index_are_for_other_rules(func):
 
 
 @T.prim_func
-def rms_norm(X: T.Buffer((1, 2, 2048), "float16"), W: T.Buffer((2048,), "float16"), Y: T.Buffer((1, 2, 2048), "float16")):
+def rms_norm(X: T.Buffer((1, 2, 2048), "float16"), W: T.Buffer((2048,), "float16"),
+             Y: T.Buffer((1, 2, 2048), "float16")):
     wide, squares, norm = T.alloc_buffer((1, 2, 2048)), T.alloc_buffer((1, 2, 2048)), T.alloc_buffer((1, 2, 2048))
     total, root = T.alloc_buffer((1, 2)), T.alloc_buffer((1, 2))
     for u, i, j in T.grid(1, 2, 2048):

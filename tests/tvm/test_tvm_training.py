@@ -89,8 +89,8 @@ def test_optimizers_refuse():
     with pytest.raises(RuntimeError, match="init"):
         optimizer.SGD(0.1).get_function()
     w = relax.Var("w", relax.TensorStructInfo((3,), "float32"))
-    for params, message in (([w, w], "w appears twice"), (relax.Var("n", relax.TensorStructInfo((3,), "int64")), "floats"), (
-            [w, relax.Var("d", relax.TensorStructInfo((3,), "float64"))], "one dtype")):
+    n, d = (relax.Var("n", relax.TensorStructInfo((3,), dtype)) for dtype in ("int64", "float64"))
+    for params, message in (([w, w], "w appears twice"), (n, "floats"), ([w, d], "one dtype")):
         with pytest.raises(ValueError, match=message):
             optimizer.SGD(0.1).init(params)
 
@@ -99,12 +99,13 @@ P, T = np.random.default_rng(0).standard_normal((2, 3, 4))
 SOFT = np.log(np.exp(P) / np.exp(P).sum(1, keepdims=True))
 W = np.array([1.0, 2, 3, 4])
 N = np.array([2, 0, 3])
+ONE_HOT = np.eye(4, dtype="int64")[N]
 LOSSES = {
     "l1": (loss.L1Loss("sum"), (P, T), np.abs(P - T).sum()), "mse": (loss.MSELoss(), (P, T), ((P - T) ** 2).mean()),
     "none": (loss.MSELoss("none"), (P, T), (P - T) ** 2),
     "cross entropy": (loss.CrossEntropyLoss(), (P, N, W), -(W[N] * SOFT[np.arange(3), N]).sum() / W[N].sum()),
-    "categorical": (loss.CategoricalCrossEntropyLoss("sum"), (P, np.eye(4, dtype="int64")[N]), -SOFT[np.arange(3), N].sum()),
-    "ignored": (loss.CategoricalCrossEntropyLoss("sum", 0), (P, np.eye(4, dtype="int64")[N]), -SOFT[[0, 2], [2, 3]].sum()),
+    "categorical": (loss.CategoricalCrossEntropyLoss("sum"), (P, ONE_HOT), -SOFT[np.arange(3), N].sum()),
+    "ignored": (loss.CategoricalCrossEntropyLoss("sum", 0), (P, ONE_HOT), -SOFT[[0, 2], [2, 3]].sum()),
 }
 
 
@@ -120,7 +121,8 @@ def test_a_loss_fits_its_model():
     with pytest.raises(ValueError, match="result 0 of backbone is"):
         relax.training.AppendLoss("backbone", loss.MSELoss("none")(scalar, scalar))(Perceptron)
     with pytest.raises(ValueError, match="attribute param_num"):
-        SetupTrainer(loss.MSELoss(), optimizer.SGD(0.1), [scalar, scalar])(tvm.IRModule({"backbone": Perceptron["backbone"]}))
+        SetupTrainer(loss.MSELoss(), optimizer.SGD(0.1), [scalar, scalar])(
+            tvm.IRModule({"backbone": Perceptron["backbone"]}))
 
 
 def test_parameters_must_have_values():

@@ -38,7 +38,7 @@ def check_numerical_grads(function, input_values, grad_values, function_value=No
 
 
 def _refined(slope, delta, good):
-    """A derivative by as few differences as are good: one ahead, two, or four that leave an error of the fourth order."""
+    """A derivative by as few differences as are good: one ahead, two, or four, with an error of the fourth order."""
     first = slope(delta)
     if good(first):
         return first

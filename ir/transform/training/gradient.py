@@ -30,7 +30,8 @@ def gradient(mod, func_name, require_grads=None, target_index=0):
 
     require_grads: variables of the function, one or a list; None: all parameters. target_index: which field of a result
     that is a tuple is differentiated. The function must be one dataflow block. Operators are differentiated by the
-    rows of GRADIENTS, those of several operators without a row by theirs; values inside grad.start_checkpoint ... grad.end_checkpoint are computed again rather than kept.
+    rows of GRADIENTS, those of several operators without a row by theirs; values inside grad.start_checkpoint ...
+    grad.end_checkpoint are computed again rather than kept.
     Integers have no derivatives: these are zeros. GradientError names what cannot be differentiated.
     """
     func = mod[func_name] if func_name in mod else None

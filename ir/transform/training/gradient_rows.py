@@ -362,7 +362,8 @@ def _batch_as_channels(x, groups):
 
 def _pool(kind):
     def gradients(g, y, call):
-        names = ("pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad", "layout", "out_layout")
+        names = ("pool_size", "strides", "padding", "dilation", "ceil_mode", "count_include_pad", "layout",
+                 "out_layout")
         return [op(f"grad.{kind}_pool2d_backward", g, call.args[0], **{
             k: call.attrs[k] for k in names if k in call.attrs})]
     return gradients
@@ -386,10 +387,12 @@ GRADIENTS.update({name: _row(gradients) for name, gradients in {
     "broadcast_to": lambda g, y, call: [op("collapse_sum_to", g, call.args[0].struct_info.shape), None],
     "clip": _clip, "concat": _concat, "copy": lambda g, y, call: [g], "cumsum": _cumsum, "expand_dims": _squeezed,
     "flatten": _reshape, "flip": lambda g, y, call: [op("flip", g, call.attrs["axis"])],
+    **dict.fromkeys(("full", "full_like"), lambda g, y, call: [None, op("sum", g)]),
     "matmul": _matmul, "max": _extreme, "mean": _mean, "min": _extreme,
     "nn.avg_pool2d": _pool("avg"), "nn.conv2d": _conv2d,
     "nn.cross_entropy_with_logits": _cross_entropy_with_logits, "nn.gelu": _gelu,
-    "nn.instance_norm": _instance_norm, "nn.layer_norm": _norm(True), "nn.rms_norm": _norm(False), "nn.pad": _pad, "strided_slice": _strided_slice,
+    "nn.instance_norm": _instance_norm, "nn.layer_norm": _norm(True), "nn.rms_norm": _norm(False), "nn.pad": _pad,
+    "strided_slice": _strided_slice,
     "nn.leaky_relu": lambda g, y, call: [op("where", call.args[0] < _like(g, 0), _like(g, call.attrs["alpha"]) * g, g)],
     "nn.log_softmax": _log_softmax, "nn.max_pool2d": _pool("max"), "nn.nll_loss": _nll_loss, "nn.softmax": _softmax,
     "permute_dims": _permute_dims, "reshape": _reshape, "split": _split, "squeeze": _reshape, "sum": _sum,
@@ -400,7 +403,7 @@ GRADIENTS.update({name: _row(gradients) for name, gradients in {
 
 GRADIENTS.update({name: _row(lambda g, y, call: [None] * len(call.args)) for name in """
     equal greater greater_equal less less_equal not_equal logical_and logical_not logical_or logical_xor isfinite isinf
-    isnan argmax argmin zeros_like ones_like full_like zeros ones full arange ceil floor round sign trunc floor_divide
+    isnan argmax argmin zeros_like ones_like zeros ones arange ceil floor round sign trunc floor_divide
     one_hot grad.no_grad""".split()})
 
 

@@ -56,8 +56,8 @@ def _counts(mod):
             raise ValueError(f"SetupTrainer: the module needs the attribute {key}, an integer; it is {count!r}")
     func, result = mod[BACKBONE], mod[BACKBONE].body.body
     if len(func.params) < sum(counts):
-        raise ValueError(f"SetupTrainer: {BACKBONE} has {len(func.params)} parameters, fewer than param_num + state_num, "
-                         f"{sum(counts)}")
+        raise ValueError(f"SetupTrainer: {BACKBONE} has {len(func.params)} parameters, fewer than param_num + "
+                         f"state_num, {sum(counts)}")
     if counts[1] and not (isinstance(result, RelaxTuple) and len(result) > counts[1]):
         raise ValueError(f"SetupTrainer: {BACKBONE} must return predictions and {counts[1]} states, a tuple")
     return counts

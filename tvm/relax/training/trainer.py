@@ -45,7 +45,7 @@ class Trainer:
             DataType(v.struct_info.dtype).numpy)) for v in variables]
 
     def xaiver_uniform_init_params(self):
-        """Random parameters, evenly within sqrt(6 / the sum of the dimensions) of 0 (Glorot, Bengio). TVM spells it so."""
+        """Random parameters, evenly within sqrt(6 / the sum of the dimensions) of 0 (Glorot, Bengio). TVM's spelling."""
         self._params = self._made(self._param_vars, lambda shape: np.sqrt(6.0 / max(np.sum(shape), 1)) *
                                   np.random.uniform(-1.0, 1.0, shape))
 

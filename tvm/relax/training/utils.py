@@ -6,8 +6,8 @@ AppendLoss = GRAPHS["AppendLoss"]
 
 
 def register_te_gradient(te_grad_name, te_grad_func=None):
-    """Let R.call_tir_with_grad(..., te_grad_name=...) be differentiated by te_grad_func(gradient, operands ..., options),
-    which gives a te.Tensor for each operand, in a list. Without it, a decorator of one. A name that is known is given
+    """Let R.call_tir_with_grad(..., te_grad_name=...) be differentiated by te_grad_func(gradient, operands ...,
+    options), which gives a te.Tensor for each operand, in a list. Without it, a decorator of one. A name that is known is given
     a new meaning."""
     def register(function):
         TE_GRADIENTS[te_grad_name] = function
