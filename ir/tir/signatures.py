@@ -211,6 +211,10 @@ class _Signatures(Visitor):
         else:
             self.generic_visit(call)
 
+    def visit_Evaluate(self, s):
+        if not isinstance(s.value, Var):  # a pointer that nobody follows
+            self.visit(s.value)
+
     def visit_Var(self, v):
         if v in self.pointers:
             self.pointed(self.pointers[v])
