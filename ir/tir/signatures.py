@@ -58,11 +58,11 @@ def complete_signatures(func):
     return func.replace(body=_Completed(found.signatures).visit(func.body)), tuple(found.omissions)
 
 
-def completed(func, place=None):
+def completed(func, place=None, stated=None):
     """The PrimFunc whose blocks list all that they touch; each Omission is a SignatureWarning. place(omission): the
-    file and line of its block, or None."""
+    file and line of its block, or None; stated(omission): whether somebody wrote that signature, so that it warns."""
     func, omissions = complete_signatures(func)
-    for omission in omissions:
+    for omission in omissions if stated is None else filter(stated, omissions):
         at = place and place(omission)
         if at:
             warnings.warn_explicit(str(omission), SignatureWarning, *at)

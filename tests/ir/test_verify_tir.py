@@ -214,6 +214,14 @@ def test_what_signatures_leave_out_is_added(body):
     assert complete_signatures(func) == (func, ())
 
 
+def test_what_a_script_leaves_to_be_found_is_found_in_silence():
+    """Buffers that only pointers lead to, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        func = from_source(text(["T.evaluate(T.call_extern('int32', 'f', A.data, B.data))"]))
+    assert signatures(func, "B") == [["A[0:8]", "B[0:8]"]] * 2
+
+
 def test_a_schedule_completes_what_no_script_was_read_for():
     p = Parts()
     with pytest.warns(SignatureWarning, match=r"block B reads A\[vi\], but its T.reads leaves it out"):
