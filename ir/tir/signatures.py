@@ -246,6 +246,8 @@ class _Signatures(Visitor):
         source = frame.matches.get(id(buffer))
         if source is not None:
             buffer, box = source.buffer, source.region
+            if id(buffer) in frame.own:
+                return
         listed = frame.listed(kind, buffer)
         if len(box) != len(buffer.shape) or any(self._covers(r, box, buffer, frame) for r in listed):
             return

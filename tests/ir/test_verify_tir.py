@@ -195,6 +195,8 @@ STATED = {
         "[['A[0:8]'], ['B[vi]', 'A[0:8]']]",
     ("T.reads(A[2])", "T.writes(B[vi])", "C = T.match_buffer(A[vi], (1,), offset_factor=1)", "B[vi] = C[0]"):
         "[['A[0:8]'], ['B[vi]']]",
+    ("T.writes(B[vi])", "C = T.alloc_buffer((8,), 'float32')", "D = T.match_buffer(C[vi], (), offset_factor=1)",
+     "D[()] = T.float32(1)", "B[vi] = D[()]"): "",
     ("T.reads()", "T.writes(B[vi])", "with T.block('in'):", "    vj = T.axis.spatial(8, vi)", "    T.reads()",
      "    T.writes()", "    B[vj] = A[vj]"): "[['A[vi]'], ['B[vi]']]",
 }
