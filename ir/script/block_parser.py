@@ -59,6 +59,7 @@ class BlockParser(Evaluator):
         super().__init__(source, env, trusted)
         self.frames, self.loops, self.threads = [], {}, {}
         self.params, self.buffer_map, self.attrs = [], {}, {}
+        self.detected = {}  # id of a Block -> (the Block, which of its reads and writes the script leaves to be found)
         self.function_of = None  # in a module: name -> what is known of its function
 
     def call(self, node, function, args, kwargs):
@@ -231,10 +232,15 @@ class BlockParser(Evaluator):
         reads, writes = self._regions_of(frame, body)
         block = Block(tuple(frame.iter_vars), reads, writes, spec.name, tuple(frame.allocs), tuple(frame.matches),
                       frame.attrs, frame.init, body)
+        self.detected[id(block)] = block, [k for k in ("reads", "writes") if getattr(frame, k) is None]
         if spec.no_realize:
             return block
         predicate = const(True) if frame.predicate is None else frame.predicate
         return BlockRealize(tuple(frame.iter_values), predicate, block)
+
+    def is_stated(self, omission):
+        """Whether the script says what an Omission leaves something out of."""
+        return omission.kind not in self.detected.get(id(omission.realize.block), ((), ()))[1]
 
     def _regions_of(self, frame, body):
         """The block's signature: what the script gives; what it leaves out is found from the accesses."""

@@ -46,7 +46,7 @@ class TIRParser(BlockParser):
         the verifier's rules."""
         func = self._function(node)
         if check_well_formed:
-            func = completed(func, self._where_omitted)
+            func = completed(func, self._where_omitted, self.is_stated)
             try:
                 verify(func, unique_names=False)
             except VerifyError as error:

@@ -58,11 +58,11 @@ def complete_signatures(func):
     return func.replace(body=_Completed(found.signatures).visit(func.body)), tuple(found.omissions)
 
 
-def completed(func, place=None):
+def completed(func, place=None, stated=None):
     """The PrimFunc whose blocks list all that they touch; each Omission is a SignatureWarning. place(omission): the
-    file and line of its block, or None."""
+    file and line of its block, or None; stated(omission): whether somebody wrote that signature, so that it warns."""
     func, omissions = complete_signatures(func)
-    for omission in omissions:
+    for omission in omissions if stated is None else filter(stated, omissions):
         at = place and place(omission)
         if at:
             warnings.warn_explicit(str(omission), SignatureWarning, *at)
@@ -211,6 +211,10 @@ class _Signatures(Visitor):
         else:
             self.generic_visit(call)
 
+    def visit_Evaluate(self, s):
+        if not isinstance(s.value, Var):  # a pointer that nobody follows
+            self.visit(s.value)
+
     def visit_Var(self, v):
         if v in self.pointers:
             self.pointed(self.pointers[v])
@@ -242,6 +246,8 @@ class _Signatures(Visitor):
         source = frame.matches.get(id(buffer))
         if source is not None:
             buffer, box = source.buffer, source.region
+            if id(buffer) in frame.own:
+                return
         listed = frame.listed(kind, buffer)
         if len(box) != len(buffer.shape) or any(self._covers(r, box, buffer, frame) for r in listed):
             return

@@ -195,6 +195,8 @@ STATED = {
         "[['A[0:8]'], ['B[vi]', 'A[0:8]']]",
     ("T.reads(A[2])", "T.writes(B[vi])", "C = T.match_buffer(A[vi], (1,), offset_factor=1)", "B[vi] = C[0]"):
         "[['A[0:8]'], ['B[vi]']]",
+    ("T.writes(B[vi])", "C = T.alloc_buffer((8,), 'float32')", "D = T.match_buffer(C[vi], (), offset_factor=1)",
+     "D[()] = T.float32(1)", "B[vi] = D[()]"): "",
     ("T.reads()", "T.writes(B[vi])", "with T.block('in'):", "    vj = T.axis.spatial(8, vi)", "    T.reads()",
      "    T.writes()", "    B[vj] = A[vj]"): "[['A[vi]'], ['B[vi]']]",
 }
@@ -212,6 +214,14 @@ def test_what_signatures_leave_out_is_added(body):
         assert str(signatures(func, "B")) == STATED[body] and said[-1].lineno == 4
         assert "block B" in str(said[-1].message)
     assert complete_signatures(func) == (func, ())
+
+
+def test_what_a_script_leaves_to_be_found_is_found_in_silence():
+    """Buffers that only pointers lead to, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        func = from_source(text(["T.evaluate(T.call_extern('int32', 'f', A.data, B.data))"]))
+    assert signatures(func, "B") == [["A[0:8]", "B[0:8]"]] * 2
 
 
 def test_a_schedule_completes_what_no_script_was_read_for():

@@ -82,7 +82,8 @@ class PrimFuncFrame(IRBuilderFrame):
     add = TIRFrame.add
 
     def closed(self, builder):
-        finished(builder, completed(self.requests.closed_function(joined(self.stmts))), self.name, self.is_private)
+        func = completed(self.requests.closed_function(joined(self.stmts)), None, self.requests.is_stated)
+        finished(builder, func, self.name, self.is_private)
 
 
 def finished(builder, func, name, private):

@@ -9,6 +9,7 @@ from ...arith import Analyzer
 from ...expr import Call, FloorDiv, FloorMod, IntImm, Range, StringImm, Var, const, is_const_int, substitute
 from ...node import Mutator, collect
 from ...tir.intrin import address_of, intrinsic
+from ...tir.signatures import complete_signatures
 from ...tir.stmt import Block, BufferLoad
 from ..walk import without
 
@@ -32,7 +33,7 @@ def inject_permuted_layout(func):
         if buffer in permute.kept:
             raise ValueError(f"{func.title}: {buffer.name} is used in blocks with and without the annotation "
                              f"\"{KEY}\"; annotate each block that reads or writes it")
-    return func.replace(body=body)
+    return complete_signatures(func.replace(body=body))[0]  # elements have moved within their rows
 
 
 def _asked(block):
