@@ -5,6 +5,7 @@ import inspect
 
 from ...ir.expr import PrimExpr, const as prim_const
 from ...ir.relax.expr import PrimValue, RelaxString, RelaxTuple, ShapeExpr, call_dps_packed, call_pure_packed, call_tir
+from ...ir.relax.inplace import call_tir_inplace
 from ...ir.relax.struct_info import ObjectStructInfo, TupleStructInfo
 from .exporter import Exporter
 from .tensor import Tensor, builder, wrap_nested
@@ -25,15 +26,28 @@ def _infos(out):
 def tensor_ir_op(func, name_hint, args, out):
     """Call a PrimFunc. args: tensors, and scalars behind them; out: a Tensor.placeholder of what it writes, or
     several."""
-    args, infos = args if isinstance(args, (list, tuple)) else [args], _infos(out)
+    tensors, scalars = _operands("tensor_ir_op", args)
+    infos = _infos(out)
+    call = call_tir(builder().add_func(func, name_hint), tensors, infos if len(infos) > 1 else infos[0], scalars)
+    return wrap_nested(call, name_hint)
+
+
+def tensor_ir_inplace_op(func, name_hint, args, inplace_indices, out):
+    """Call a PrimFunc that writes to its arguments. inplace_indices: for each result the place of the argument that it
+    is, or -1 for a new one; args and out: those of tensor_ir_op."""
+    tensors, scalars = _operands("tensor_ir_inplace_op", args)
+    call = call_tir_inplace(builder().add_func(func, name_hint), tensors, inplace_indices, _infos(out), scalars)
+    return wrap_nested(call, name_hint)
+
+
+def _operands(op, args):
+    """(the tensors, the scalars behind them) of arguments."""
+    args = args if isinstance(args, (list, tuple)) else [args]
     for a in args:
         if not isinstance(a, (Tensor, ShapeExpr, PrimExpr)):
-            raise TypeError("Unsupported type: tensor_ir_op args expect Tensor or ShapeExpr or PrimExpr, but got "
-                            f"{type(a)}")
-    scalars = [v for a in args if not isinstance(a, Tensor) for v in getattr(a, "values", (a,))]
-    call = call_tir(builder().add_func(func, name_hint), [a._expr for a in args if isinstance(a, Tensor)],
-                    infos if len(infos) > 1 else infos[0], tuple(scalars))
-    return wrap_nested(call, name_hint)
+            raise TypeError(f"Unsupported type: {op} args expect Tensor or ShapeExpr or PrimExpr, but got {type(a)}")
+    return ([a._expr for a in args if isinstance(a, Tensor)],
+            tuple(v for a in args if not isinstance(a, Tensor) for v in getattr(a, "values", (a,))))
 
 
 def _value(value, floats="float64"):
@@ -80,4 +94,4 @@ def _caller():
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-__all__ = ["debug_func", "extern", "print_", "tensor_expr_op", "tensor_ir_op"]
+__all__ = ["debug_func", "extern", "print_", "tensor_expr_op", "tensor_ir_inplace_op", "tensor_ir_op"]

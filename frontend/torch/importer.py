@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+import numpy as np
+
 from ...ir.expr import PrimExpr
 from ...ir.op import InferError
 from ...ir.relax import op as relax_op
@@ -13,8 +15,9 @@ from ..builder import Builder
 from ..problems import listed
 from ..shapes import dims_of
 from . import (  # noqa: F401  (fill the tables)
-    ops_create, ops_index, ops_math, ops_nn, ops_pool, ops_reduce, ops_tensor)
+    ops_complex, ops_create, ops_index, ops_math, ops_nn, ops_pool, ops_reduce, ops_tensor)
 from .dtypes import array_of, category, promoted
+from .ops_complex import Pair, convert_complex, holds_pair
 from .table import find
 from .writes import Memory, changes, is_view
 
@@ -92,8 +95,10 @@ class Importer(Builder):
 
     def value_of(self, node):
         """What a node gives."""
-        convert = find(target_of(node))
-        return convert(self, *self.arg(node.args), **self.arg(dict(node.kwargs)))
+        name, args, kwargs = target_of(node), self.arg(node.args), self.arg(dict(node.kwargs))
+        if holds_pair(args) or holds_pair(kwargs):
+            return convert_complex(self, name, args, kwargs)
+        return find(name)(self, *args, **kwargs)
 
     # ------------------------------------------------------------ memory
 
@@ -117,7 +122,7 @@ class Importer(Builder):
         self.env.update((n, value) for n in names)
 
     def in_memory(self, value):
-        return self.is_tensor(value) or isinstance(value, (list, tuple)) or isinstance(
+        return self.is_tensor(value) or isinstance(value, (list, tuple, Pair)) or isinstance(
             getattr(value, "struct_info", None), TupleStructInfo)
 
     def may_share(self, node, value):
@@ -189,7 +194,9 @@ class Importer(Builder):
         return self.arg(node.args)
 
     def constant(self, tensor):
-        """A torch tensor as a Constant, which shares its memory."""
+        """A torch tensor as a Constant, which shares its memory; a complex one as a Pair of two."""
+        if tensor.is_complex():
+            return Pair(*(Constant(np.ascontiguousarray(array_of(v))) for v in (tensor.real, tensor.imag)))
         return Constant(array_of(tensor))
 
     # ------------------------------------------------------------ what converters call
@@ -237,6 +244,8 @@ class Importer(Builder):
             return value
         if isinstance(value, (tuple, list)):
             return RelaxTuple(tuple(self.expr(v) for v in value))
+        if isinstance(value, Pair):
+            raise self.error("a complex tensor cannot be a result of the function; return torch.view_as_real of it")
         if isinstance(value, (PrimExpr, int, float)):
             return PrimValue(value)
         raise self.error(f"the value {value!r} cannot be a result of the function")

@@ -5,6 +5,7 @@ import numpy as np
 
 from ...ir.relax.expr import Constant, ShapeExpr, const
 from .dtypes import category, dtype_of, is_dtype, torch
+from .ops_complex import as_complex
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
 
@@ -136,6 +137,8 @@ def to(b, x, *args, dtype=None, **options):
             dtype = b.dtype(a) if b.is_tensor(a) else a
     if dtype is None or isinstance(x, (int, float)):
         return x
+    if "complex" in str(dtype):
+        return as_complex(b, x, dtype)
     return b.op("astype", x, dtype_of(dtype))
 
 

@@ -14,8 +14,8 @@ _VIEWS = frozenset("""select slice view reshape permute transpose t unsqueeze sq
 diagonal flatten unflatten detach alias split_with_sizes movedim contiguous to float double half bfloat16 long int type
 type_as dropout feature_dropout alpha_dropout feature_alpha_dropout stochastic_depth view_as reshape_as expand_as
 swapaxes swapdims moveaxis ravel numpy_T tensor_split broadcast_to cpu positive lift_fresh unfold resolve_conj
-resolve_neg getitem getattr requires_grad_ detach_ squeeze_ unsqueeze_ Identity Flatten Unflatten Dropout Dropout1d
-Dropout2d AlphaDropout StochasticDepth""".split())
+resolve_neg view_as_complex view_as_real real imag getitem getattr requires_grad_ detach_ squeeze_ unsqueeze_ Identity
+Flatten Unflatten Dropout Dropout1d Dropout2d AlphaDropout StochasticDepth""".split())
 
 
 class Memory:

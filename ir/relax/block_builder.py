@@ -366,9 +366,10 @@ class BlockBuilder:
         return GlobalVar(name, func.struct_info)
 
     def update_func(self, gv, updated_func):
-        """Put another function in the place of `gv`."""
+        """Put another function in the place of `gv`, a GlobalVar or a name. A GlobalVar of another module, whose
+        functions a mutator rewrites into this builder's, brings its function."""
         name = getattr(gv, "name_hint", gv)
-        if name not in self._mod:
+        if name is gv and name not in self._mod:
             raise ValueError(f"update_func of {name}, which is no function of the module")
         self._mod = self._mod.with_function(name, updated_func)
 

@@ -6,6 +6,7 @@ import ingot as tvm
 from ingot import relax, te
 from ingot.relax.frontend import nn
 from ingot.relax.frontend.nn import op, spec
+from ingot.script import tir as T
 
 RNG = np.random.default_rng(0)
 
@@ -242,6 +243,23 @@ def test_operators_of_ones_own():
 
     x = RNG.random((2, 16), np.float32)
     np.testing.assert_allclose(run(Own(), {"x": X}, [x]), x * 3, rtol=1e-6)
+
+
+def test_functions_that_write_over_their_arguments():
+    @T.prim_func
+    def shift(x: T.Buffer((2, 16), "float32"), y: T.Buffer((2, 16), "float32")):
+        for i, j in T.grid(2, 16):
+            with T.block("shift"):
+                a, b = T.axis.remap("SS", [i, j])
+                y[a, b] = y[a, b] + x[a, b]
+
+    class Shifts(nn.Module):
+        def forward(self, x):
+            y = op.multiply(x, x)
+            return op.tensor_ir_inplace_op(shift, "shift", [x, y], 1, nn.Tensor.placeholder(x.shape, "float32"))
+
+    x = RNG.random((2, 16), np.float32)
+    np.testing.assert_allclose(run(Shifts(), {"x": X}, [x]), x * x + x, rtol=1e-6)
 
 
 def test_registered_functions_are_called():

@@ -118,6 +118,8 @@ def test_functions_of_the_module():
     value = np.float32([1, 2, 3])
     assert evaluate(mod.with_function("main", mod["g"]), [value]).tolist() == [2, 4, 6]
     bb.update_func(gv, thrice)
+    bb.update_func(GlobalVar("of_another_module"), twice)
+    assert bb.get()["of_another_module"] is twice
     assert evaluate(bb.get().with_function("main", mod["g"]), [value]).tolist() == [3, 6, 9]
     call = relax.Call("call", (x,), {"gv": GlobalVar("g")}, None)
     with bb.function("outer", [x]):
@@ -160,7 +162,7 @@ def function_of(body, *params):
     (lambda bb: bb.emit_te(topi.exp, relax.Var("u", relax.TensorStructInfo(None, "float32"))), TypeError,
      "u is R.Tensor.*; a tensor expression takes tensors of known shape"),
     (lambda bb: bb.add_func(3, "f"), TypeError, "add_func takes a PrimFunc, a graph function or an ExternFunc, not a int"),
-    (lambda bb: bb.update_func(GlobalVar("f"), mlp()["main"]), ValueError, "update_func of f, which is no function"),
+    (lambda bb: bb.update_func("f", mlp()["main"]), ValueError, "update_func of f, which is no function"),
     (lambda bb: [bb.dataflow().__enter__(), bb.dataflow().__enter__()], ValueError, "a dataflow block inside another"),
     (lambda bb: bb.emit_func_output(relax.const(1), params=[]), ValueError, "params are given twice"),
 ])
