@@ -21,7 +21,7 @@ relax.backend relax.backend.cblas relax.backend.pattern_registry
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common
-relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
+relax.testing relax.testing.lib_comparator relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
 rpc
 target
 te te.replay te.schedule te.stage
@@ -32,7 +32,7 @@ topi topi.cuda topi.generic topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
+    "_ffi.runtime_ctypes": "runtime.device", "arith": "ir.arith", "instrument": "ir.transform.instrument", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",
     "dlight.base.common_schedules": "tvm.dlight.base", "dlight.base.schedule_rule": "tvm.dlight.base",
