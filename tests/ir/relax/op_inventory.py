@@ -250,4 +250,8 @@ CASES = [
     ("image.resize2d", lambda op, d, x: op.image.resize2d(
         x, (14, 12), method="nearest_neighbor", coordinate_transformation_mode="asymmetric", rounding_method="floor"),
      [IMAGE], lambda x: np.repeat(np.repeat(x, 2, 2), 2, 3)),
+    ("image.resize2d", lambda op, d, x: op.image.resize2d(x, (14, 12), layout="NHWC", method="nearest_neighbor",
+                                                          coordinate_transformation_mode="asymmetric",
+                                                          rounding_method="floor"),
+     [some(2, 7, 6, 3)], lambda x: np.repeat(np.repeat(x, 2, 1), 2, 2)),
 ]
