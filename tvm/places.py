@@ -27,7 +27,7 @@ relax.backend.rocm relax.backend.rocm.hipblas relax.backend.utils
 relax.frontend relax.frontend.onnx
 relax.ir relax.ir.instrument
 relax.transform.legalize_ops relax.transform.legalize_ops.common
-relax.testing relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
+relax.testing relax.testing.lib_comparator relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
 relax.training relax.training.loss relax.training.optimizer relax.training.setup_trainer relax.training.trainer
 relax.training.utils
 rpc
@@ -40,7 +40,8 @@ topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument", "ir._ffi_api": "ir", "ir.base": "ir",
+    "_ffi.runtime_ctypes": "runtime.device", "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument",
+    "ir._ffi_api": "ir", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "ir.diagnostics": "tvm.diagnostics",
     "dlight.analysis.common_analysis": "tvm.dlight.analysis", "dlight.analysis.gemv": "tvm.dlight.analysis",

@@ -14,8 +14,8 @@ from .infos import call_info, derived_info, told_dims
 from .lattice import erased
 from .tensor_calls import TensorCall
 from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, ExternFunc, If, MatchCast, PrimValue, RelaxCall,
-                   RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding, as_struct_info,
-                   call_tir, function_of_blocks, with_grad)
+                   RelaxExpr, RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem, TupleStructInfo, VarBinding,
+                   as_struct_info, call_tir, function_of_blocks, with_grad)
 
 
 def call_op(name, *args, **attrs):
@@ -351,12 +351,13 @@ class BlockBuilder:
         return self._added(func, func_name)
 
     def _added(self, func, func_name, own=None):
-        """The GlobalVar of a function of the module. own: the name of the function being built, where it is this one."""
+        """The GlobalVar of a function of the module. own: the name of the function being built, if it is this one."""
         for name, known in self._mod.functions.items():
             if known is func or type(known) is type(func) and structural_equal(known, func):
                 return GlobalVar(name, known.struct_info)
-            if own is not None and SYMBOL in func.attrs and getattr(known, "attrs", {}).get(SYMBOL) == func.attrs[SYMBOL]:
-                raise BuilderError(f"function {func.attrs[SYMBOL]} is in the module already: give the second another "
+            symbol = func.attrs.get(SYMBOL) if own is not None else None
+            if symbol is not None and symbol == getattr(known, "attrs", {}).get(SYMBOL):
+                raise BuilderError(f"function {symbol} is in the module already: give the second another "
                                    "name, or private=True")
         name, n = func_name, 0
         while name in self._mod or own is None and name == self.current_func:

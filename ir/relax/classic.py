@@ -517,7 +517,18 @@ def _resize(ops, args, attrs):
     return args[:1], {**attrs, "size": numbers}
 
 
-_SEVERAL = {"take": _take_or_nan, "split": _split_symbolic}  # which give what is of several operators, or None
+def _resize_of_layout(ops, args, attrs):
+    """Of images whose axes stand in another order, such as NHWC: of NCHW, put back. None where they stand so."""
+    layout = attrs.get("layout") or "NCHW"
+    if layout == "NCHW" or sorted(layout) != sorted("NCHW"):
+        return None
+    turned = ops("permute_dims", args[0], tuple(map(layout.index, "NCHW")))
+    result = ops("image.resize2d", turned, *args[1:], **{**attrs, "layout": "NCHW"})
+    return ops("permute_dims", result, tuple(map("NCHW".index, layout)))
+
+
+# which give what is of several operators, or None
+_SEVERAL = {"take": _take_or_nan, "split": _split_symbolic, "image.resize2d": _resize_of_layout}
 _ADAPT = {"image.resize2d": _resize, **dict.fromkeys(("nn.batch_norm", "nn.layer_norm", "nn.instance_norm"), _norm),
           "expand_dims": _axes, "squeeze": _axes,
           "scatter_elements": _scatter, "scatter_nd": _scatter, "reshape": _reshape, "split": _split,

@@ -209,7 +209,6 @@ def adaptive_avg_pool(rank):
         order = _order(layout, native, "data")
         if len(shape) != rank + 2:
             raise InferError(f"nn.adaptive_avg_pool{rank}d: data must have {rank + 2} dimensions, it has {len(shape)}")
-        sizes = [shape[layout.index(a)] for a in native[2:]]
         if output_size is None:
             return _turned(ops, data, _order(layout, out_layout, "the result"))
         size = each(output_size, rank, "output_size")
@@ -218,12 +217,12 @@ def adaptive_avg_pool(rank):
             y = ops.core("nn.adaptive_avg_pool2d", x, size)
         elif rank == 1:
             y = ops("squeeze", ops.core("nn.adaptive_avg_pool2d", ops("expand_dims", x, 2), (1, *size)), [2])
-        else:  # windows of an average are averages of those of each axis: first depth, then the images
-            n, c = shape_of(x)[:2]
-            d, h, w = sizes
-            flat = ops.core("nn.adaptive_avg_pool2d", ops("reshape", x, (n, c, d, h * w)), (size[0], plain(h * w)))
-            images = ops("reshape", flat, (n, c * size[0], h, w))
-            y = ops("reshape", ops.core("nn.adaptive_avg_pool2d", images, size[1:]), (n, c, *size))
+        else:  # windows of an average are averages of those of each axis: first the images, then depth
+            n, c, d, h, w = shape_of(x)
+            images = ops.core("nn.adaptive_avg_pool2d", ops("reshape", x, (n, c * d, h, w)), size[1:])
+            each_image = size[1] * size[2]
+            flat = ops("reshape", images, (n, c, d, each_image))
+            y = ops("reshape", ops.core("nn.adaptive_avg_pool2d", flat, (size[0], each_image)), (n, c, *size))
         return _turned(ops, y, _order(native, out_layout, "the result"))
     made.over = True
     return made

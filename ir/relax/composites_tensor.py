@@ -25,11 +25,11 @@ def _static(name, dims):
 # ---------------------------------------------------------------- sorting
 
 def sort(ops, x, axis=-1, descending=False):
-    return ops("topk", x, ops.size(shape_of(x)[axis_in("sort", axis, len(shape_of(x)))]), axis, "values", descending)
+    return ops("topk", x, shape_of(x)[axis_in("sort", axis, len(shape_of(x)))], axis, "values", descending)
 
 
 def argsort(ops, data, axis=-1, descending=False, dtype="int32"):
-    extent = ops.size(shape_of(data)[axis_in("argsort", axis, len(shape_of(data)))])
+    extent = shape_of(data)[axis_in("argsort", axis, len(shape_of(data)))]
     return ops("topk", data, extent, axis, "indices", descending, dtype)
 
 
@@ -39,8 +39,9 @@ def topk(ops, data, k=1, axis=-1, ret_type="both", largest=True, dtype=None):
     if ret_type not in ("both", "values", "indices"):
         raise InferError(f"topk: ret_type {ret_type!r} is none of both, values, indices")
     extent = shape_of(data)[axis_in("topk", axis, len(shape_of(data)))]
-    k = ops.size(extent) if plain(k) < 1 else plain(k)
-    k = min(k, plain(extent)) if isinstance(plain(extent), int) else k  # there are no more
+    k = plain(k)
+    k = plain(extent) if isinstance(k, int) and k < 1 else k
+    k = min(k, plain(extent)) if isinstance(k, int) and isinstance(plain(extent), int) else k  # there are no more
     call = ops.core("topk", data, k=k, axis=axis, largest=bool(largest))
     dtype = dtype or "int32"
     if ret_type == "both" and dtype == "int64":

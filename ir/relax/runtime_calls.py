@@ -8,7 +8,7 @@ from ..vdevice import VDevice
 from .classic import plain
 from .composites import operands
 from .expr import (DERIVED, DataflowVar, DataTypeImm, ObjectStructInfo, PrimStructInfo, RelaxCall, RelaxString, RelaxVar,
-                   ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo, as_struct_info)
+                   ShapeExpr, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo, as_struct_info)
 from .ops.common import InferTypeError, fail, product, shape_text
 
 VOID = TupleStructInfo(())
@@ -23,6 +23,7 @@ def _tensor(name, value):
 
 
 def _shape(name, value):
+    value = ShapeExpr(tuple(value)) if isinstance(value, (list, tuple)) else value
     info = value.struct_info if hasattr(value, "struct_info") else None
     if not isinstance(info, ShapeStructInfo):
         fail(name, f"takes a shape, got {info or value!r}", InferTypeError)

@@ -59,10 +59,15 @@ class Dims(tuple):
 
 
 def as_dims(values):
-    """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
+    """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays. TypeError for a float."""
     if values is None:
         return None
-    return Dims(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
+    dims = [as_expr(v) for v in getattr(values, "values", values)]
+    for d in dims:
+        if d.dtype.is_float:
+            raise TypeError(f"the value in ShapeStructInfo can only have dtype of int64, {getattr(d, 'name', d)} is "
+                            f"{d.dtype}")
+    return Dims(cast(d, "int64") for d in dims)
 
 
 def _is_variable(shape):

@@ -241,7 +241,8 @@ def rms_norm(ops, data, weight, axis, epsilon=1e-5):
     squares = reduced("rms_norm", te.sum, x * x, axes, at_least_1d=True)
     w, count = cast_to(weight, "float32"), _Reduced("rms_norm", x, axes).count("float32")
     rest_shape = tuple(_split(x.shape, axes)[1])
-    scale = compute(rest_shape, lambda *i: tir.rsqrt(squares[i or (0,)] / count + const(epsilon, dtype)), "rsqrt", "ax")
+    scale = compute(rest_shape, lambda *i: tir.rsqrt(squares[i or (0,)] / count + const(epsilon, "float32")), "rsqrt",
+                    "ax")
 
     def element(*i):
         own, rest = _split(i, axes)

@@ -35,7 +35,7 @@ def _needs(mod, name, around):
 
 
 def _has_unknown(mod, name, calls):
-    """Whether a run tells the shape or dtype of what an operator gives, also where it is made of operators of the table."""
+    """Whether a run tells the shape or dtype of what an operator gives, also as operators of the table."""
     if all(map(_tells, calls)):
         return False
     return not all(map(_tells, collect(in_operators(mod.with_functions({name: mod[name]}))[name].body, RelaxCall)))

@@ -7,6 +7,7 @@ import ingot as tvm
 from ingot import relax
 from ingot.script import ir as I, tir as T, relax as R  # noqa: E741
 from ingot.tvm.contrib import graph_executor
+from ingot.tvm.relax.testing.lib_comparator import LibCompareVMInstrument
 
 
 @I.ir_module
@@ -104,7 +105,7 @@ def test_looking_on(executable):
     vm, seen = relax.VirtualMachine(executable, tvm.cpu()), []
     vm.set_instrument(lambda f, name, before, result, *args: seen.append((name, before)))
     vm["objects"](X)
-    assert seen[:2] == [("copy", True), ("copy", False)] and [n for n, b in seen if b] == ["copy", "add", "add",
+    assert seen[:2] == [("copy", True), ("copy", False)] and [n for n, b in seen if b] == ["copy", "add1", "add1",
                                                                                           "test.mixed"]
     report = relax.VirtualMachine(executable, tvm.cpu()).profile("add", X, X)
     assert "float32[2, 3]" in str(report) and "Total" in str(report) and report.csv().count("\n") == 2
@@ -187,3 +188,47 @@ def test_what_only_a_run_can_tell_is_run():
     np.testing.assert_array_equal(vm["main"](x, y).numpy(), np.maximum(x, y))
     with pytest.raises(ValueError, match="maximum"):
         vm["main"](np.ones((4, 4), np.float32), np.ones((2, 4), np.float32))
+
+
+def test_instruments_see_kernels_and_compare_libraries():
+    x, w = (relax.Var(n, R.Tensor((3, 3), "float32")) for n in "xw")
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, w]):
+        bb.emit_func_output(bb.emit(relax.op.nn.relu(bb.emit(relax.op.matmul(x, w)))))
+    vm = relax.VirtualMachine(relax.build(bb.get(), small_target()), tvm.cpu())
+    library, rng = vm.module.imported_modules[0], np.random.default_rng(0)
+    a, b = rng.random((3, 3), np.float32), rng.random((3, 3), np.float32)
+    seen = []
+    vm.set_instrument(lambda f, name, before, result, *args: seen.append((name, before, len(args))))
+    np.testing.assert_allclose(vm["main"](a, b).numpy(), np.maximum(a @ b, 0), rtol=1e-5)
+    assert seen == [("matmul", True, 3), ("matmul", False, 3), ("relu", True, 2), ("relu", False, 2)]
+    compared = LibCompareVMInstrument(library, tvm.cpu(), verbose=False)
+    vm.set_instrument(compared)
+    vm["main"](a, b)
+    assert compared.counter == 2
+    library.get_function = lambda name, query_imports=False: lambda *args: None  # leaves zeros
+    with pytest.raises(AssertionError, match="argument 2 of matmul"):
+        vm["main"](a, b)
+
+
+def test_how_decoders_choose():
+    def chosen(name, *args):
+        return tvm.get_global_func("vm.builtin." + name)(*args)
+    prob = tvm.nd.array(np.array([[0.1, 0.6, 0.3], [0.5, 0.25, 0.25]], "float32"))
+    samples = tvm.nd.array(np.array([[0.05], [1.0]], "float32"))
+    assert chosen("multinomial_from_uniform", prob, samples).numpy().tolist() == [[0], [2]]
+    row = tvm.nd.array(np.array([[0.1, 0.6, 0.3]], "float32"))
+    assert [chosen("sample_top_p_from_prob", row, 0.8, u) for u in (0.0, 0.6, 0.7, 0.99)] == [1, 1, 2, 2]
+    assert [chosen("sample_top_p_from_prob", row, 1.0, u) for u in (0.85, 0.95)] == [2, 0]
+    logits = tvm.nd.array(np.log(row.numpy()))
+    assert chosen("sample_top_p_from_logits", logits, 0.0, 1.0, 0.9) == 1
+    assert chosen("sample_top_p_from_logits", logits, 1.0, 0.8, 0.7) == 2
+    chosen("apply_softmax_with_temperature", logits, 1.0)
+    np.testing.assert_allclose(logits.numpy(), row.numpy(), rtol=1e-6)
+    scores = tvm.nd.array(np.array([[2, -2, 1]], "float32"))
+    tokens, times = (tvm.nd.array(np.array(v, "int32")) for v in ([0, 1], [1, 3]))
+    chosen("apply_repetition_penalty", scores, tokens, 2.0)
+    chosen("apply_presence_and_frequency_penalty", scores, tokens, times, 0.5, 1.0)
+    assert scores.numpy().tolist() == [[-0.5, -7.5, 1]]
+    with pytest.raises(ValueError, match="NaN among the 3 numbers"):
+        chosen("sample_top_p_from_prob", tvm.nd.array(np.array([0.5, np.nan, 0.5], "float32")), 0.5, 0.5)

@@ -9,7 +9,7 @@ from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
 expr = _import_module(".expr", __name__)  # not that of ir.relax, which is in what * gives
 Expr, BindingBlock, Var = expr.Expr, expr.BindingBlock, expr.Var
-_BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
+_BUILT = ("build", "Executable", "VirtualMachine", "VMInstrumentReturnKind")  # in vm.py, which loads the runtime
 
 
 class _Types(type):

@@ -6,16 +6,18 @@ module is cast as a network of C of its own, or run by runtime/machine.py where 
 from __future__ import annotations
 
 import time
+from enum import IntEnum
 from functools import partial
 
 from ...codegen.compile import Options
 from ...codegen.target import Target
 from ...ir.module import IRModule
 from ...ir.tir.function import PrimFunc
+from ...ir.transform.classic.legalize_ops import legalize_ops
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
 from ...runtime.executable import Executable, ModuleLibrary
-from ...runtime.machine import FitError, Machine, ShapeTuple
+from ...runtime.machine import SKIP_RUN, FitError, Machine, ShapeTuple
 from ...runtime.ndarray import NDArray
 from .exec_builder import Bytecode
 from .report import Report, Row
@@ -54,6 +56,13 @@ def _vmlink(builder, target, tir_mod=None, tir_pipeline=None, ext_libs=None, par
     mod = builder.graphs.with_functions({**builder.graphs.functions, **kernels})
     mod = BindParams("main", params)(mod) if params else mod
     return Executable(mod, Options.check(target=target or Target.current() or "host"), lowered=True)
+
+
+class VMInstrumentReturnKind(IntEnum):
+    """What an instrument says before a call: that it runs, or is left out."""
+
+    NO_OP = 0
+    SKIP_RUN = SKIP_RUN
 
 
 class VirtualMachine:
@@ -143,10 +152,16 @@ class VirtualMachine:
         """What has the functions, and times them; itself."""
         return self
 
+    @property
+    def imported_modules(self):
+        """[what has the kernels that an instrument sees]"""
+        return [_Kernels(_of_kernels(self.executable))]
+
     def set_instrument(self, instrument):
-        """Call instrument(function, name, before_run, result, *args) before and after each kernel, operator and packed
-        function, which then run one by one; where it returns 1 before one, that is left out."""
-        self._watched = _one_by_one(self.executable)
+        """Call instrument(function, name, before_run, result, *args) before and after each kernel and packed function,
+        which then run one by one, operators as the kernels that LegalizeOps makes of them; where it returns
+        VMInstrumentReturnKind.SKIP_RUN before one, that is left out. args: of a kernel its inputs, then its outputs."""
+        self._watched = _one_by_one(_of_kernels(self.executable))
         self._watched.instrument = instrument
 
     def profile(self, func_name, *args):
@@ -181,6 +196,26 @@ def _one_by_one(executable):
     """A Machine that runs all graph functions itself, call by call."""
     machine = Machine(executable.source, lambda name: partial(_by_hand, machine, name), executable.kernel)
     return machine
+
+
+def _of_kernels(executable):
+    """The Executable whose operators are calls of kernels."""
+    if not isinstance(executable, Executable) or executable.lowered:
+        return executable
+    return Executable(legalize_ops(executable.source), executable.options, executable.libraries)
+
+
+class _Kernels:
+    """The kernels of an Executable by name."""
+
+    def __init__(self, executable):
+        self._executable = executable
+
+    def get_function(self, name, query_imports=False):
+        """A kernel. AttributeError where there is none of the name."""
+        if not isinstance(self._executable.source.functions.get(name), PrimFunc):
+            raise AttributeError(f"there is no kernel {name!r}")
+        return self._executable.kernel(name)
 
 
 def _by_hand(machine, name, *args):

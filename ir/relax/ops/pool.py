@@ -170,28 +170,35 @@ def _adaptive_window(i, size, out):
     return i * size // out, ((i + 1) * size + (out - 1)) // out
 
 
+def _widest_window(size, out):
+    """How many elements the widest window has; of a symbolic size no window has more."""
+    if isinstance(size, int):
+        return max(end - first for first, end in (_adaptive_window(i, size, out) for i in range(out)))
+    return size if out == 1 else (size - 1) // out + 2
+
+
 def _infer_adaptive(call):
     x, size = _input(call, 2), call.attrs["output_size"]
     need_dtype(call, x, "float" if "avg" in call.op else "number")
     if len(size) != 2 or any(s < 1 for s in size):
         fail(call, f"output_size {tuple(size)} must be 2 integers of at least 1")
-    if not all(is_const_int(d) and d.value > 0 for d in x.shape[2:4]):
-        fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3) of at least 1")
+    if any(is_const_int(d) and d.value < 1 for d in x.shape[2:4]):
+        fail(call, f"input {shape_text(x)} must have spatial dimensions (dims 2 and 3) of at least 1")
     return TensorStructInfo((*x.shape[:2], *size, *x.shape[4:]), x.dtype)
 
 
 def _lower_adaptive(args, attrs, out, name):
     x, acc = args[0], sum_dtype(out.dtype) if "avg" in name else out.dtype
-    sizes, outs = [int(s) for s in x.shape[2:4]], attrs["output_size"]
-    widest = [max(end - first for first, end in (_adaptive_window(i, s, o) for i in range(o)))
-              for s, o in zip(sizes, outs)]
+    sizes, outs = [int(s) if is_const_int(s) else s for s in x.shape[2:4]], attrs["output_size"]
+    widest = [_widest_window(s, o) for s, o in zip(sizes, outs)]
     kernel = [te.reduce_axis((0, w), k) for w, k in zip(widest, KERNEL_AXES[2])]
     reducer, outside = (te.sum, as_expr(0.0, acc)) if "avg" in name else (te.max, intrin.min_value(acc))
 
     def element(n, c, *at):
         windows, lanes = [_adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs)], at[2:]
         source = tuple(first + k.var for (first, _), k in zip(windows, kernel))
-        held = inside(source, [end for _, end in windows], [False] * 2, [o and s % o > 0 for s, o in zip(sizes, outs)])
+        held = inside(source, [end for _, end in windows], [False] * 2, [
+            o > 1 and (not isinstance(s, int) or s % o > 0) for s, o in zip(sizes, outs)])
         return reducer(intrin.if_then_else(held, x[(n, c, *source, *lanes)].astype(acc), outside), kernel)
 
     total = over_windows(te_shape(out), 2, element, name + "_sum" if "avg" in name else name)

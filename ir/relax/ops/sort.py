@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te, tir
-from ...expr import cast, const, is_const_int
+from ...expr import as_expr, cast, const, is_const_int
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
-from .common import as_dim, fail, need_dtype, normalize_axis, shape_text, te_shape, tensor
+from .common import as_dim, fail, need_dtype, normalize_axis, same_dim, shape_text, te_shape, tensor
 
 
 def _infer(call):
@@ -15,7 +15,9 @@ def _infer(call):
     need_dtype(call, x, "number")
     axis = normalize_axis(call, call.attrs["axis"], x.ndim)
     extent = x.shape[axis]
-    if k < 1 or is_const_int(extent) and k > extent.value:
+    if not isinstance(k, int) and same_dim(k, extent):  # all of an axis whose extent a run tells
+        return TupleStructInfo((TensorStructInfo(x.shape, x.dtype), TensorStructInfo(x.shape, "int64")))
+    if not isinstance(k, int) or k < 1 or is_const_int(extent) and k > extent.value:
         fail(call, f"k={k} must be from 1 to the elements of axis {axis} of {shape_text(x)}")
     if not is_const_int(extent):
         fail(call, f"axis {axis} of {shape_text(x)} is symbolic; topk needs its size: pin it (compile with "
@@ -50,7 +52,7 @@ def _lower(args, attrs, out):
         with ib.for_range(0, ins[0].shape[axis], "j") as j:
             value[0], place[0] = source[(*at[:axis], j, *at[axis:])], cast(j, "int64")
             found[0] = const(0)
-            last = (*at[:axis], const(k - 1), *at[axis:])
+            last = (*at[:axis], as_expr(k - 1), *at[axis:])
             with ib.if_scope(tir.any(j < k, _before(value[0], values[last], largest))):
                 with ib.for_range(0, k, "p") as p:
                     spot = (*at[:axis], p, *at[axis:])
@@ -75,7 +77,8 @@ def _evaluate(args, attrs):
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
     else:
         order = np.argsort(x, axis=axis, kind="stable")
-    order = np.take(order, np.arange(attrs["k"]), axis).astype(np.int64)
+    count = attrs["k"] if isinstance(attrs["k"], int) else x.shape[axis]
+    order = np.take(order, np.arange(count), axis).astype(np.int64)
     return np.take_along_axis(x, order, axis), order
 
 

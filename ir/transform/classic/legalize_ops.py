@@ -5,6 +5,7 @@ The pipelines have a pass of the same name (lower_ops.py), whose kernels their s
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 
 from ...node import Mutator, collect
 from ...op import OPS, REQUIRED, Op, register_op_attr
@@ -13,6 +14,8 @@ from ...relax.control import is_control
 from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
                            ShapeStructInfo, TensorStructInfo, TupleStructInfo, without_grad)
 from ...relax.runtime_calls import RUNTIME
+from ...target import Target
+from ...tir.function import PrimFunc
 from .legalize_others import LEGALIZE
 
 _ANY_SHAPES = ("dynamic",)  # in names of operators whose results' shapes a run tells
@@ -52,10 +55,31 @@ def register_legalize(op_name, legal_func=None):
     return register_op_attr(op_name, "FLegalize", legal_func)
 
 
+class _Builder(BlockBuilder):
+    """Kernels of tensors on a device have its target, and its kind in their names."""
+
+    device = None
+
+    @contextmanager
+    def kernels_for(self, info):
+        """Kernels that are added inside are of the device of this struct info."""
+        outer, self.device = self.device, next((i.vdevice for i in collect(info, TensorStructInfo) if i.vdevice), None)
+        try:
+            yield
+        finally:
+            self.device = outer
+
+    def add_func(self, func, func_name):
+        if self.device is not None and isinstance(func, PrimFunc) and "target" not in func.attrs:
+            func = func.with_attr("target", Target.get(self.device.target))
+            func_name = f"{func_name}_{self.device.kind}"
+        return super().add_func(func, func_name)
+
+
 class _Legalize(Mutator):
     def __init__(self, mod, table, warns):
         self.table, self.warns = table, warns
-        self.builder, self.vars = BlockBuilder(mod), {}
+        self.builder, self.vars = _Builder(mod), {}
 
     def functions(self, mod):
         for name, func in mod.functions.items():
@@ -114,7 +138,7 @@ class _Legalize(Mutator):
             return value
         builder = self.builder
         whole = value if getattr(function, "as_written", False) else _with_defaults(value)
-        with builder.block() as before:
+        with builder.block() as before, builder.kernels_for(value.struct_info):
             made = builder.normalize(function(builder, whole))
         for b in before[0].bindings:
             self._binding(b)

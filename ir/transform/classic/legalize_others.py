@@ -68,6 +68,12 @@ def _strided_slice(builder, call):
     return (_SLICE if inside else _several)(builder, call)
 
 
+def _resize(builder, call):
+    """Of NHWC as of NCHW, whose axes are put back."""
+    return (_several if sorted(call.attrs.get("layout") or "") == sorted("NHWC") and call.attrs["layout"] != "NCHW"
+            else lowered)(builder, call)
+
+
 # ---------------------------------------------------------------- attention
 
 def _attention(builder, call):
@@ -140,12 +146,13 @@ def _several(builder, call):
 
 
 _SLICE = LEGALIZE["strided_slice"]
-for _way in (_layout_transform, _attention, _strided_slice, lowered):
+for _way in (_layout_transform, _attention, _resize, _strided_slice, lowered):
     _way.as_written = True  # takes calls without attributes that were not given
 
 LEGALIZE.update({
     "collapse_sum_to": _collapse_sum, "collapse_sum_like": _collapse_sum, "layout_transform": _layout_transform,
-    "dynamic_strided_slice": _dynamic_slice, "strided_slice": _strided_slice, "nn.attention": _attention,
+    "image.resize2d": _resize, "dynamic_strided_slice": _dynamic_slice, "strided_slice": _strided_slice,
+    "nn.attention": _attention,
     "grad.nll_loss_backward": _nll_loss_backward,
     **{f"grad.{kind}_pool2d_backward": _pool_backward(kind) for kind in ("max", "avg")},
     "grad.take_backward": lambda builder, call: builder.call_te(topi.take_backward, *call.args, call.attrs.get("axis")),

@@ -60,3 +60,10 @@ def _copy(columns, moved):
 def test_reshapes_are_told():
     assert has_reshape_pattern(_copy(3, 0)) and has_reshape_pattern(_copy(8, 0))
     assert not has_reshape_pattern(_copy(3, 1))
+
+
+@pytest.mark.parametrize("dim", [tir.Var("half", "float32"), 2.5])
+@pytest.mark.parametrize("info", [TensorStructInfo, ShapeStructInfo, relax.ShapeExpr])
+def test_dimensions_are_integers(info, dim):
+    with pytest.raises(TypeError, match="can only have dtype of int64, .* is float32"):
+        info([dim])

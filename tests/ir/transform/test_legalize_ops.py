@@ -350,3 +350,22 @@ def test_indices_stay_inside():
     assert "take" in after
     found = relax.VirtualMachine(relax.build(after, "c"), tvm.cpu())["main"](x, at)
     np.testing.assert_array_equal(found.numpy(), x[at])
+
+
+def test_kernels_of_a_device_have_its_target():
+    @I.ir_module
+    class Two:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm")]})
+
+        @R.function
+        def here(x: R.Tensor((4,), "float32")):
+            y = R.add(x, x)
+            return y
+
+        @R.function
+        def there(x: R.Tensor((4,), "float32", "llvm")):
+            y = R.add(x, x)
+            return y
+    after = transform.LegalizeOps()(Two)
+    assert "target" not in after["add"].attrs and after["add_llvm"].attrs["target"].kind == "c"
+    assert after["there"].bindings[0].value.attrs["gv"].name == "add_llvm"
