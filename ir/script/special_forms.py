@@ -52,7 +52,9 @@ def access_pointer(parser, node):
                   if isinstance(b, Buffer) and (b is data or b.data is data)), None)
     if found is None:
         parser.fail(node.args[1], "the pointer is the data of no buffer here")
-    indices = _indices_at(found, Analyzer().simplify(offset - found.elem_offset))
+    if not is_const_int(found.elem_offset, 0):
+        offset = Analyzer().simplify(offset - found.elem_offset)
+    indices = _indices_at(found, offset)
     if indices is None:
         parser.fail(node.args[2], f"an offset in {found.name}, whose strides are not those of its shape: use "
                                   f"T.address_of({found.name}[...])")
