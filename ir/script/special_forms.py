@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 
 from ..arith import Analyzer
-from ..expr import Let, Var
+from ..expr import Let, Var, is_const_int
 from ..te.tensor import CommReducer
 from ..tir.buffer import Buffer
 from ..tir.intrin import address_of
@@ -51,7 +51,9 @@ def access_pointer(parser, node):
                   if isinstance(b, Buffer) and (b is data or b.data is data)), None)
     if found is None:
         parser.fail(node.args[1], "the pointer is the data of no buffer here")
-    return address_of(BufferLoad(found, found.indices_at(Analyzer().simplify(offset - found.elem_offset))))
+    if not is_const_int(found.elem_offset, 0):
+        offset = Analyzer().simplify(offset - found.elem_offset)
+    return address_of(BufferLoad(found, found.indices_at(offset)))
 
 
 def reducer(parser, node):

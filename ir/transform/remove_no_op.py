@@ -23,7 +23,7 @@ def is_no_op(stmt):
 
 
 def remove_no_op(func, use_dataflow_analysis=False):
-    """Ensures that temporaries are stored to only where something else than temporaries needs
+    """Requires no views. Ensures that temporaries are stored to only where something else than temporaries needs
     it, no element is stored to itself, and there are no loops, branches, blocks, lets and allocations around
     nothing, nor lets of variables that nothing uses. use_dataflow_analysis: nor stores of values that are provably
     there (KnownValues), nor, among those left, stores that are overwritten before they are read (DeadElements)."""

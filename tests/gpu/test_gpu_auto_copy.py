@@ -107,6 +107,15 @@ def test_what_threads_do_not_share_stays(line, other):
     assert left
 
 
+def test_conditions_that_threads_decide_alike():
+    source = PROGRAM.replace('with T.block("tile"):', f'with T.block("tile"):\n{IN}T.where(bx < 1)')
+    func = from_source(source.format(shape=(16, 8), m=8, n=8, attrs={"auto_copy": 1}, ty=1, tx=4, dtype="float32",
+                                     to="i, j", source="bx * 8 + i, j", target="bx * 8 + i, j", back="i, j"))
+    done = lowered(func)
+    assert str(done).count("T.vectorized") == 2
+    run(func, done)
+
+
 def fragments(scope, width=64, dtype="float16"):
     @T.prim_func
     def func(A: T.Buffer((64, width), dtype)):

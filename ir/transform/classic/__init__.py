@@ -104,7 +104,7 @@ CLASSIC = rows(
     ("LiftThreadBinding", tir_row, lift_thread_binding),
     ("LoopPartition", tir_row, loop_partition, "", "", 1, {"tir.LoopPartition": arguments(
         "partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval")}),
-    ("LowerAutoCopy", tir_row, lower_auto_copy),
+    ("LowerAutoCopy", tir_row, on_loops(lower_auto_copy)),
     ("LowerDeviceStorageAccessInfo", tir_row, lower_device_storage_access_info),
     ("LowerTVMBuiltin", tir_row, lower_tvm_builtin),
     ("LowerMatchBuffer", tir_row, lower_match_buffer, "opaque blocks", "no matched buffers", 0, None, {"proved": True}),

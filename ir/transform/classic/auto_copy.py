@@ -4,7 +4,7 @@ RULES says what is done with a copy, by the kinds of memory that it is from and 
 """
 from __future__ import annotations
 
-from ...expr import IntImm, free_vars, is_const_int
+from ...expr import Call, IntImm, Var, free_vars
 from ...node import collect
 from ...tir.stmt import Block, BufferLoad, BufferStore, For
 from ..gpu.threads import AXES, WARP, is_bound
@@ -71,31 +71,38 @@ class _Lower(StmtMutator):
     def __init__(self, func, padding):
         self.func, self.padding = func, padding
         self.threads = _thread_extents(func)
+        self.given = collect((func.params, list(func.buffer_map.values())), Var)
         self.outer, self.parted = (), 0  # parted: conditions around, which threads may decide otherwise
 
+    def _is_same(self, *expressions):
+        """Whether expressions have one value in all threads of a block."""
+        given = {*(loop.loop_var for loop in self.outer if not is_bound(loop, "threadIdx")), *self.given}
+        return given.issuperset(free_vars(expressions)) and not collect(expressions, (BufferLoad, Call))
+
     def visit_For(self, loop):
+        parted = not self._is_same(loop.min, loop.extent)
         self.outer += (loop,)
-        parted = any(loop_.loop_var in free_vars((loop.min, loop.extent)) for loop_ in self.outer)
         self.parted += parted
         loop = loop.replace(body=self.visit(loop.body))
         self.parted -= parted
         self.outer = self.outer[:-1]
         return loop
 
-    def _apart(self, stmt):
-        self.parted += 1
-        stmt = getattr(super(), f"visit_{type(stmt).__name__}")(stmt)
-        self.parted -= 1
-        return stmt
+    def visit_While(self, loop):
+        return self._under(None, loop)
 
-    visit_IfThenElse = visit_While = visit_AssertStmt = _apart
+    def visit_IfThenElse(self, branch):
+        return self._under(branch.condition, branch)
 
     def visit_BlockRealize(self, realize):
-        parted = not is_const_int(realize.predicate, 1)
+        return self._under(realize.predicate, realize)
+
+    def _under(self, condition, stmt):
+        parted = condition is None or not self._is_same(condition)
         self.parted += parted
-        realize = super().visit_BlockRealize(realize)
+        stmt = getattr(super(), f"visit_{type(stmt).__name__}")(stmt)
         self.parted -= parted
-        return realize
+        return stmt
 
     def visit_Block(self, block):
         if not block.annotations.get(AUTO_COPY) or self.threads is None or self.parted:
@@ -122,10 +129,17 @@ class _Lower(StmtMutator):
             return None
         source, target = sources[0], store.buffer
         rule = RULES.get((_kind(source), _kind(target)))
-        used = [n for n in collect(self.func.body, (BufferLoad, BufferStore)) if n.buffer.data is target.data]
-        if rule is None or target.scope == "global" and len(used) > 1:
+        if rule is None or target.scope == "global" and self._uses(target) > 1:
             return None
         return Copy(self.func, block, source, target, self.outer, self.threads), rule
+
+
+    def _uses(self, buffer):
+        """How many accesses, matched buffers and calls use the memory of a buffer."""
+        accesses = [n.buffer.data for n in collect(self.func.body, (BufferLoad, BufferStore))]
+        pointers = [v for call in collect(self.func.body, Call) for v in call.args if isinstance(v, Var)]
+        matched = [m.source.buffer.data for block in collect(self.func.body, Block) for m in block.match_buffers]
+        return sum(v is buffer.data for v in (*accesses, *pointers, *matched))
 
 
 def _kind(buffer):
