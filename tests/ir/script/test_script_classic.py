@@ -300,3 +300,15 @@ def test_a_function_alone_names_others_of_its_module():
     assert func.body.value.op == GlobalVar("f_1") and from_source(func.script()).body.value.op == GlobalVar("f_1")
     free = from_source(text.replace("f_1(f)", "g(f)")).replace(body=Evaluate(Call("void", GlobalVar("f"), ())))
     assert structural_equal(from_source(free.script()), free)  # the parameter is not called f, then
+
+
+def test_a_thread_of_several_launches():
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32")):
+        tx = T.env_thread("threadIdx.x")
+        with T.launch_thread(tx, 4):
+            A[tx] = 1
+        T.launch_thread(tx, 8)
+        A[tx] = A[tx] + 1
+    check(main)
+    assert main.script().count('tx = T.env_thread("threadIdx.x")') == 1
