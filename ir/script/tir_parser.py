@@ -518,7 +518,8 @@ class TIRParser(BlockParser):
 # made of the body.
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
-    S.AttrSpec: TIRParser._attr_statement, S.RealizeSpec: TIRParser._realize, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
+    S.AttrSpec: TIRParser._attr_statement, S.RealizeSpec: TIRParser._realize,
+    S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
     S.LaunchSpec: TIRParser._launch_statement, S.LetSpec: TIRParser._let_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
@@ -526,7 +527,8 @@ SPEC_ASSIGNMENTS = {
     S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
-    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.RealizeSpec: TIRParser._with_realize, S.AssertSpec: TIRParser._with_assert,
+    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.RealizeSpec: TIRParser._with_realize,
+    S.AssertSpec: TIRParser._with_assert,
     S.ConstantSpec: TIRParser._with_constant, S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

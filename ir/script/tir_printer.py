@@ -352,7 +352,7 @@ class TIRPrinter(ExprPrinter):
         offset = b.elem_offset
         plain = isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"
         own = offset is not None and id(offset) in inline
-        if not own and offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for a matched offset
+        if not own and offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for an offset
             args.append(f"elem_offset={self.expr(offset)}")
         for keyword, value, default in (("scope", b.scope, "global"), ("align", b.data_alignment, 64),
                                         ("offset_factor", b.offset_factor, 1)):
@@ -465,7 +465,8 @@ class TIRPrinter(ExprPrinter):
                     and not (body.iter_values or block.iter_vars or block.reads or block.writes or block.annotations
                              or block.match_buffers or block.init)
                     and (block.alloc_buffers or _has_block(block.body)))
-        if not implicit or not self.style.sugar or self._is_marked(body) or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
+        root_inside = implicit and isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"
+        if not implicit or root_inside or not self.style.sugar or self._is_marked(body):
             self.stmt(body, True)
             return
         self.line('# with T.block("root"):')
