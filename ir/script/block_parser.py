@@ -130,8 +130,6 @@ class BlockParser(Evaluator):
         dom = spec.dom if isinstance(spec.dom, Range) else make_range(self, node, *dom)
         if dom.extent.dtype.is_float:
             self.fail(node, f"an iterator counts, over integers: its domain is {dom.extent.dtype}")
-        if any(name == v.var.name for v in frame.iter_vars):
-            self.fail(node, f"iterator {name} is defined twice in one block")
         iv = IterVar(dom, Var(name, dom.extent.dtype), spec.iter_type)
         frame.iter_vars.append(iv)
         if value is not None:
@@ -167,8 +165,6 @@ class BlockParser(Evaluator):
     def _buffer(self, node, name, spec):
         """Name a buffer. One over the data of another (T.decl_buffer or T.Buffer with data=) is a view of it, and the
         other itself when it says nothing new: T.allocate makes a buffer already."""
-        if isinstance(self.scopes[-1].get(name), Buffer) and spec.how != "buffer":
-            self.fail(node, f"buffer {name} is defined twice here: give the other a name of its own")
         buffer = self._make_buffer(spec, name, node)
         if isinstance(spec.data, Buffer) and structural_equal(spec.data, buffer.replace(name=spec.data.name), True):
             buffer = spec.data
@@ -218,8 +214,6 @@ class BlockParser(Evaluator):
     # ------------------------------------------------------------ whole blocks
 
     def _with_block(self, node, spec, name):
-        if name is not None:
-            self.fail(node, f"a block has no value that `as {name}` could name")
         frame = Frame(spec.name)
         self.frames.append(frame)
         return Scoped(lambda body: self._closed_block(node, spec, body))

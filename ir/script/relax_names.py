@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from ..module import GlobalVar
 from ..relax import control, expr, op
 from ..relax.control import CONTROL
-from ..relax.expr import PACKED, DataTypeImm, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem, const
+from ..relax.expr import (PACKED, DataTypeImm, ExternFunc, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem,
+                          const)
 from . import specs as S
 from .macros import macro
 from .namespaces import Namespace
@@ -64,6 +65,8 @@ class Special:
     name: str
 
     def __call__(self, *args, **kwargs):
+        if self.name == "ExternFunc":  # of a module
+            return ExternFunc(*args, **kwargs)
         return getattr(control if self.name in CONTROL else op, self.name)(*args, **kwargs)
 
 

@@ -59,7 +59,8 @@ PLAIN = Style()
 
 def style_of(root, syntax_sugar=True, obj_to_underline=None, path_to_underline=None, obj_to_annotate=None,
              path_to_annotate=None, **more):
-    """The Style that options of script(...) ask for; more: its other fields. A path that does not lead to a node marks the last on its way."""
+    """The Style that options of script(...) ask for; more: its other fields. A path that does not
+    lead to a node marks the last on its way."""
     underlined = [*(obj_to_underline or ()), *(_at(root, p) for p in path_to_underline or ())]
     noted = [*(obj_to_annotate or {}).items(), *((_at(root, p), text) for p, text in (path_to_annotate or {}).items())]
     return Style(bool(syntax_sugar), frozenset(map(id, underlined)), {id(n): str(text) for n, text in noted},

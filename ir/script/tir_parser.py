@@ -287,6 +287,7 @@ class TIRParser(BlockParser):
             return self._several(node, name, value)
         handler = SPEC_ASSIGNMENTS.get(type(value))
         if handler:
+            self._refuse_twice(node, name, value)
             return handler(self, node, name, value)
         if isinstance(value, S.Spec):
             self.fail(node, f"this has a meaning as {value.place} only")
@@ -295,6 +296,13 @@ class TIRParser(BlockParser):
             return self._let(name, value, value.dtype)
         self.define(name, value)
         return None
+
+    def _refuse_twice(self, node, name, spec):
+        """Refuse a second iterator, or a second buffer, of one name in one place: one of them is a slip."""
+        if isinstance(spec, S.AxisSpec) and any(name == v.var.name for v in self.frames[-1].iter_vars):
+            self.fail(node, f"iterator {name} is defined twice in one block")
+        if isinstance(spec, S.BufferSpec) and spec.how != "buffer" and isinstance(self.scopes[-1].get(name), Buffer):
+            self.fail(node, f"buffer {name} is defined twice here: give the other a name of its own")
 
     def _unnamed(self, value):
         """Whether a value is a variable, or a buffer's pointer, that no name of the script's stands for yet: `name =` gives
@@ -468,6 +476,8 @@ class TIRParser(BlockParser):
             self.fail(item.context_expr, f"expected T.block, T.init, T.LetStmt, T.attr, T.Assert or a buffer after "
                                          f"`with`, not {describe(spec)}")
         name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
+        if name is not None and isinstance(spec, S.BlockSpec):
+            self.fail(item.optional_vars, f"a block has no value that `as {name}` could name")
         self.scopes.append({})
         scoped = handler(self, item.context_expr, spec, name)
         statements = [self._with(node, rest)] if rest else self.suite(node.body)
@@ -527,7 +537,8 @@ class TIRParser(BlockParser):
 # made of the body.
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
-    S.AttrSpec: TIRParser._attr_statement, S.RealizeSpec: TIRParser._realize, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
+    S.AttrSpec: TIRParser._attr_statement, S.RealizeSpec: TIRParser._realize,
+    S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
     S.LaunchSpec: TIRParser._launch_statement, S.LetSpec: TIRParser._let_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
@@ -535,7 +546,8 @@ SPEC_ASSIGNMENTS = {
     S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
-    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.RealizeSpec: TIRParser._with_realize, S.AssertSpec: TIRParser._with_assert,
+    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.RealizeSpec: TIRParser._with_realize,
+    S.AssertSpec: TIRParser._with_assert,
     S.ConstantSpec: TIRParser._with_constant, S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

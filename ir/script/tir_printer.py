@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from ..expr import ITER_NAMES, IntImm, IterVar, Let, Range, Var
 from ..module import GlobalVar, linkage
 from ..node import Node, collect
-from ..tir.stmt import Block, BlockRealize, For, MatchBufferRegion, SeqStmt, Stmt
+from ..tir.stmt import AttrStmt, Block, BlockRealize, For, MatchBufferRegion, SeqStmt, Stmt
 from ..upper import provides
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr, sequence
 from .names import identifier
@@ -220,6 +220,10 @@ class TIRPrinter(ExprPrinter):
 
     def stmt_AttrStmt(self, s, last):
         if isinstance(s.target, IterVar) and s.attr_key in ("thread_extent", "virtual_thread"):
+            if self.names.known(s.target.var):  # of several launches
+                call = f"T.launch_thread({self.expr(s.target.var)}, {self.expr(s.value)})"
+                self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
+                return
             call = f"T.launch_thread({quote(s.target.thread_tag)}, {self.expr(s.value)})"
             self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
                        lambda: self.names.define(s.target.var, s.target.var.name))
@@ -348,7 +352,7 @@ class TIRPrinter(ExprPrinter):
         offset = b.elem_offset
         plain = isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"
         own = offset is not None and id(offset) in inline
-        if not own and offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for a matched offset
+        if not own and offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for an offset
             args.append(f"elem_offset={self.expr(offset)}")
         for keyword, value, default in (("scope", b.scope, "global"), ("align", b.data_alignment, 64),
                                         ("offset_factor", b.offset_factor, 1)):
@@ -407,7 +411,18 @@ class TIRPrinter(ExprPrinter):
                 self.declare_views([*(b.data for b in func.buffer_map.values()),
                                     *(p for p in func.params if p not in func.buffer_map), *variables])
                 self._declare_missing([b for b in missing if not isinstance(b, Var)])
+                self._declare_threads(func.body)
                 self._function_body(func.body)
+
+    def _declare_threads(self, body):
+        """`tx = T.env_thread("threadIdx.x")` of the index of a thread that is launched more than once."""
+        found = {}
+        for s in collect(body, AttrStmt):
+            if isinstance(s.target, IterVar) and s.attr_key in ("thread_extent", "virtual_thread"):
+                found.setdefault(id(s.target.var), []).append(s.target)
+        for first, *more in found.values():
+            if more and first.var.dtype == "int32" and not self.names.known(first.var):
+                self.line(f"{self.names.define(first.var, first.var.name)} = T.env_thread({quote(first.thread_tag)})")
 
     def _declare_missing(self, buffers):
         """`A = T.Buffer(shape, dtype)` of buffers that nothing defines, as in programs before they are complete."""
@@ -450,7 +465,8 @@ class TIRPrinter(ExprPrinter):
                     and not (body.iter_values or block.iter_vars or block.reads or block.writes or block.annotations
                              or block.match_buffers or block.init)
                     and (block.alloc_buffers or _has_block(block.body)))
-        if not implicit or not self.style.sugar or self._is_marked(body) or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
+        root_inside = implicit and isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"
+        if not implicit or root_inside or not self.style.sugar or self._is_marked(body):
             self.stmt(body, True)
             return
         self.line('# with T.block("root"):')

@@ -275,8 +275,8 @@ def test_nodes_between_passes_have_words():
         T.realize(B[0:4], "global")
         T.attr([B, A], "buffer_bind_scope", T.tvm_tuple(0, 1, n, 4))
         B[1] = 2
-    check(main)
     text = main.script()
+    assert from_source(text).script() == text and structural_equal(from_source(text), main, map_free_vars=True)
     assert "T.prefetch(A, [T.Range(0, 8), T.Range(n, n + 8)])" in text
     assert 'with T.realize(A[0:16, n:n + 2], "local", condition=n < 4):' in text and 'T.realize(B[0:4], "global")' in text
 
@@ -300,3 +300,15 @@ def test_a_function_alone_names_others_of_its_module():
     assert func.body.value.op == GlobalVar("f_1") and from_source(func.script()).body.value.op == GlobalVar("f_1")
     free = from_source(text.replace("f_1(f)", "g(f)")).replace(body=Evaluate(Call("void", GlobalVar("f"), ())))
     assert structural_equal(from_source(free.script()), free)  # the parameter is not called f, then
+
+
+def test_a_thread_of_several_launches():
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32")):
+        tx = T.env_thread("threadIdx.x")
+        with T.launch_thread(tx, 4):
+            A[tx] = 1
+        T.launch_thread(tx, 8)
+        A[tx] = A[tx] + 1
+    check(main)
+    assert main.script().count('tx = T.env_thread("threadIdx.x")') == 1

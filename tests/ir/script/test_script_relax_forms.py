@@ -4,6 +4,7 @@ import pytest
 from ingot import relax
 from ingot.ir.node import structural_equal
 from ingot.script import ScriptError, from_source
+from ingot.script import ir as I  # noqa: E741
 from ingot.script import relax as R
 from ingot.script import tir as T
 
@@ -116,3 +117,25 @@ def test_index_maps_of_layouts():
         return R.layout_transform(x, index_map=T.index_map(lambda i: (i // 4, i % 4)))
     assert [d.value for d in main.ret_struct_info.shape] == [2, 4]
     assert structural_equal(from_source(HEAD + str(main)), main)
+
+
+def test_foreign_functions_of_a_module():
+    @I.ir_module
+    class Given:
+        ext = R.ExternFunc("ext_symbol")
+
+        @R.function
+        def main(x: R.Tensor((2,))) -> R.Tensor((2,)):
+            return x
+    text = Given.script()
+    assert '    ext = R.ExternFunc("ext_symbol")\n    @R.function' in text
+    assert structural_equal(from_source(text), Given) and Given["ext"].global_symbol == "ext_symbol"
+
+
+def test_annotations_that_values_imply_are_left_out():
+    func = one("y = R.add(x, x)", 'z: R.Tensor(ndim=1, dtype="float32") = R.add(y, x)', "w = (z, y)[1]",
+               'v = R.match_cast(w, R.Tensor((2,), "float32"))', "return v")
+    lines = [line.strip() for line in func.script(show_all_struct_info=False).split("\n")]
+    assert "y = R.add(x, x)" in lines and 'z: R.Tensor(dtype="float32", ndim=1) = R.add(y, x)' in lines
+    assert 'v = R.match_cast(w, R.Tensor((2,), dtype="float32"))' in lines
+    assert structural_equal(from_source(func.script(show_all_struct_info=False)), func)

@@ -150,7 +150,7 @@ def test_symbolic_shapes_come_from_buffers_or_parameters():
     a = te.placeholder((n, m), name="A")
     b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
     text = source(verify(te.create_prim_func([a, b])))
-    assert "n, m = T.int32(), T.int32()" in text and "A = T.match_buffer(var_A, (n, m)" in text
+    assert "n, m = T.int32(is_size_var=True), T.int32()" in text and "A = T.match_buffer(var_A, (n, m)" in text
     text = source(verify(te.create_prim_func([n, m, a, b])))
     assert "def main(n: T.int32, m: T.int32, var_A: T.handle, var_B: T.handle)" in text
 

@@ -228,7 +228,7 @@ def test_functions_call_others_by_their_symbols():
         assert after["own"] is mod["own"] and len(after["other"].params) == len(after["main"].params) == params
     unpacked = done("MakeUnpackedAPI", _for_host(scaled))
     values = _arguments()
-    assert [p.name for p in unpacked.params[2:]] == ["k", "x", "on"] and str(unpacked.body).count("T.ret(0)") == 1
+    assert [p.name for p in unpacked.params[2:]] == ["k", "x", "on"] and str(unpacked.body).count("return 0") == 1
 
 
 def test_c_returns_a_number():
