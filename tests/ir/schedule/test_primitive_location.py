@@ -371,7 +371,7 @@ LEGAL = {
         for i, j in T.grid(4, 6):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                C[vi // 2, (vj + vi % 2 * 6) // 4, (vj + vi * 2) % 4] = A[vi, vj] * T.float32(2)"""),
+                C[vi // 2, (vi % 2 * 6 + vj) // 4, (vi * 2 + vj) % 4] = A[vi, vj] * T.float32(2)"""),
     "reverse_compute_inline into elements at sums": (split_rows, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(8, 3):
             with T.block("B"):
@@ -390,7 +390,21 @@ LEGAL = {
                 C[vi * 4 + vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
 }
 
+@T.prim_func
+def listing(A: T.Buffer((4, 5), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 5):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(A[vi, vk], B[vi])
+            T.writes(B[vi])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
 REFUSED = [
+    (listing, lambda s: s.reverse_compute_at("B", loop(s, "B", 0)),
+     "reverse_compute_at: argument 'loop': loop i holds block B alone"),
     (softmax(), lambda s: s.compute_at("T_exp", loop(s, "Y", 0)),
      "compute_at: argument 'loop': it requires all the consumers of block T_exp under it, "
      "and block T_sum is not under loop i; choose a loop around"),

@@ -55,10 +55,11 @@ def test_consumers_follow_a_tile():
     sch.reverse_compute_at("D", jo)
     assert loop_text(sch, "D") == ["i_0:4:serial", "j_0:4:serial", "ax0:4:serial", "ax1:8:serial"]
     check(func, sch)
-    sch, (io, jo, ko), inner = tiled(matmul(13, 22, 9, relu=True), (4, 8, 4))
+    func = matmul(13, 22, 9, relu=True)  # a tile at the border writes what D reads under the same condition
+    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
     sch.blockize(inner[0])
-    with pytest.raises(ScheduleError, match="one turn of loop j_0 is not proved to write all of C that block D"):
-        sch.reverse_compute_at("D", jo)
+    sch.reverse_compute_at("D", jo)
+    check(func, sch)
 
 
 def test_primitives_work_around_and_inside_nested_blocks():
