@@ -331,6 +331,8 @@ def test_every_name_has_a_row():
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
                  "target", "Ptr", "ptr", "buffer",
                  "index_map",  # test_script_relax_forms.py
+                 "realize", "prefetch",  # test_script_classic.py
+                 *(n for n in ROWS if "simdgroup_" in n),  # tests/tvm/test_tvm_dlight.py
                  "Call", "tvm_stack_alloca", *(n for n in ROWS if n.endswith("packed_lowered")),  # test_classic_builtin.py
                  "allocate_const",  # tests/ir/tir/test_constants.py
                  "comm_reducer", "tvm_thread_allreduce",  # tests/gpu/test_gpu_scripts_tir.py
