@@ -228,8 +228,6 @@ def test_errors(name, args, attrs, message):
 def test_errors_of_dimensions():
     k = Var("k", "int64")
     wide = RelaxVar("x", TensorStructInfo((1, 3, 8, k), "float32"))
-    with pytest.raises(InferError, match=r"input \(1, 3, 8, k\) must have static spatial dimensions"):
-        call_op("nn.adaptive_max_pool2d", wide, output_size=(2, 2))
     with pytest.raises(InferError, match="arange: step must be a number other than 0"):
         call_op("arange", 0, 4, 0, dtype="int32")
     with pytest.raises(InferError, match="arange: a symbolic start or stop takes integers only"):
