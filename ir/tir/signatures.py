@@ -241,7 +241,7 @@ class _Signatures(Visitor):
         if frame is None or frame.exempt or id(buffer) in frame.own or buffer.data in frame.lets:
             return
         whole = self.pointers.get(buffer.data, buffer)
-        if whole is not buffer:  # a view of its memory
+        if whole is not buffer and not frame.listed(kind, buffer):  # a view of its memory
             return self.pointed(whole)
         source = frame.matches.get(id(buffer))
         if source is not None:
