@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from ...expr import Call, Var, const
 from ...node import Mutator, collect, structural_equal
 from ...tir.buffer import decl_buffer
-from ...tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, While, statements
-from ..gpu.barriers import barrier
-from ..gpu.shared_plan import Lives, constant_sizes, overlap, size_of
+from ...tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, While, statements
+from ..gpu.shared_plan import Lives, after_barriers, constant_sizes, overlap, size_of
 from ..gpu.threads import Kernels, Threads, is_bound
 
 SMALL = 4   # bytes: buffers of no more share their memory with none
@@ -217,10 +216,7 @@ class _Placed(Mutator):
         self.views = {}
 
     def visit_SeqStmt(self, s):
-        out = []
-        for child in s.seq:
-            out += [barrier()] * (id(child) in self.waits) + [self.visit(child)]
-        return SeqStmt(tuple(x for c in out for x in (c.seq if isinstance(c, SeqStmt) else (c,))))
+        return after_barriers(s, self.waits, self.visit)
 
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)

@@ -181,7 +181,6 @@ class Lives:
         back = None if not again or any(n < first or n > end for n in waits) else children[first]
         return _Apart(wait, back)
 
-
     def _waits_after(self, stmt, buffer):
         """Whether a statement, a loop, ends with a barrier that no use of a buffer is after."""
         if not isinstance(stmt, For) or is_bound(stmt) or not isinstance(stmt.extent, IntImm) or stmt.extent.value < 1:
@@ -199,6 +198,14 @@ def _is_barrier(stmt):
     return isinstance(call, Call) and call.op == SYNC and call.args[0].value != "warp"
 
 
+def after_barriers(s, waits, visit):
+    """A SeqStmt whose statements are visited; there is a barrier before each whose id is in `waits`."""
+    out = []
+    for child in s.seq:
+        out += [barrier()] * (id(child) in waits) + [visit(child)]
+    return SeqStmt(tuple(x for c in out for x in (c.seq if isinstance(c, SeqStmt) else (c,))))
+
+
 class _Pooled(StmtMutator):
     """Puts views of the one buffer in place, and the barriers that are missing."""
 
@@ -206,10 +213,7 @@ class _Pooled(StmtMutator):
         self.views, self.waits = views, waits
 
     def visit_SeqStmt(self, s):
-        out = []
-        for child in s.seq:
-            out += [barrier()] * (id(child) in self.waits) + [self.visit(child)]
-        return SeqStmt(tuple(x for c in out for x in (c.seq if isinstance(c, SeqStmt) else (c,))))
+        return after_barriers(s, self.waits, self.visit)
 
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)
