@@ -287,6 +287,8 @@ def test_nodes_between_passes_have_words():
     ("B = T.alloc_buffer((8,))|B = T.alloc_buffer((8,))", "buffer B is defined twice"),
     ("B = T.alloc_buffer('(8,)')", "not the string '\\(8,\\)'"), ("for k in T.serial('1'):|    pass", "not over strings"),
     ("A[i, i] = A[i:i + 2, i]", "a vector along the last dimension"), ("with T.block('') as x:|    pass", "`as x` could name"),
+    ("with T.block('') as (x, y):|    pass", "`as \\(x, y\\)` could name"),
+    ("with T.launch_thread('threadIdx.x', 8) as (x, y):|    pass", "one name after `as`"),
 ])
 def test_slips_are_refused(lines, message):
     body = "".join(f"            {line}\n" for line in lines.split("|"))
