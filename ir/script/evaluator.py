@@ -382,8 +382,8 @@ def vector_load(region):
     if any(not isinstance(r.extent, IntImm) and E.scalable_lanes(r.extent) is None for r in region.region):
         raise ValueError("a slice used as a value is a vector: its length must be known")
     if any(not is_const_int(r.extent, 1) for r in region.region[:-1]):
-        raise ValueError(f"a slice used as a value is a vector along the last dimension: this one, of {region.buffer.name}, "
-                         "is longer along others; write a loop")
+        raise ValueError(f"a slice used as a value is a vector along the last dimension: this one, of "
+                         f"{region.buffer.name}, is longer along others; write a loop")
     return BufferLoad(region.buffer, tuple(
         r.min if isinstance(r.extent, IntImm) and r.extent.value <= 1 else
         E.Ramp(r.min, const(1, r.min.dtype), r.extent) for r in region.region))
