@@ -296,6 +296,16 @@ def test_slips_are_refused(lines, message):
         from_source("@T.prim_func\ndef main(A: T.Buffer((8, 8))):\n    for i in range(8):\n        with T.block('b'):\n" + body)
 
 
+def test_attributes_speak_of_dimensions_that_buffers_define():
+    func = from_source("""@T.prim_func
+def main(a: T.handle):
+    m, s = T.int32(), T.int32()
+    T.func_attr({"x": [m, s + 1]})
+    A = T.match_buffer(a, (m, 4), strides=(s, 1))
+    A[0, 0] = 1.0""")
+    assert structural_equal(from_source(func.script()), func)
+
+
 def test_a_function_alone_names_others_of_its_module():
     text = "@T.prim_func\ndef main(f: T.int32):\n    f_1(f)"
     func = from_source(text)
