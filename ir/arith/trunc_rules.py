@@ -6,7 +6,7 @@ integers for any signs, take apart what divides without a remainder; what they d
 from __future__ import annotations
 
 from ..expr import Div, IntImm, Mod
-from .const_int_bound import linear_bound
+from .const_int_bound import INF, linear_bound
 from .floor_rules import floordiv, floormod
 from .linear import ONE, ZERO, constant, render, scaled, single_atom
 from .symbolic_rules import common_factor
@@ -32,23 +32,31 @@ def _divide(an, num, den, dtype, rules):
     return None
 
 
-def _signs(an, num, den):
-    """The signs of numerator and divisor where both are known, else None."""
+def _has_negative(an, form, dtype):
+    """Whether the dtype holds -form: the least number, which has none, comes from buffers only."""
+    low = linear_bound(an, form)[0]
+    return not an.canonical.is_loaded(form) or low > -INF and dtype.holds(-low)
+
+
+def _signs(an, num, den, dtype):
+    """The signs of numerator and divisor where both are known and their magnitudes are numbers of the dtype, else None.
+    """
     dlo, dhi = linear_bound(an, den)
     den_sign = 1 if dlo > 0 else -1 if dhi < 0 else 0
     num_sign = 1 if an.nonnegative(num) else -1 if an.nonnegative(num, -1) else 0
-    return (num_sign, den_sign) if num_sign and den_sign else None
+    exact = all(sign > 0 or _has_negative(an, form, dtype) for sign, form in ((num_sign, num), (den_sign, den)))
+    return (num_sign, den_sign) if num_sign and den_sign and exact else None
 
 
 def div_of_known_signs(an, num, den, dtype):
     """x / d = s * floor(|x| / |d|), s the product of their signs"""
-    signs = _signs(an, num, den)
+    signs = _signs(an, num, den, dtype)
     return signs and scaled(floordiv(an, scaled(num, signs[0]), scaled(den, signs[1]), dtype), signs[0] * signs[1])
 
 
 def mod_of_known_signs(an, num, den, dtype):
     """x mod d = sign(x) * mod(|x|, |d|)"""
-    signs = _signs(an, num, den)
+    signs = _signs(an, num, den, dtype)
     return signs and scaled(floormod(an, scaled(num, signs[0]), scaled(den, signs[1]), dtype), signs[0])
 
 

@@ -47,6 +47,7 @@ def _styled(text_of, node, *, name=None, indent_spaces=4, print_line_numbers=Fal
     """text_of(style), as options of `script` ask for it."""
     style = style_of(node, **{key: options.pop(key) for key in _MARKS if key in options},
                      alias=module_alias or "", infos=show_all_struct_info, addresses=show_object_address,
+                     taken=tuple(filter(None, (ir_prefix, tir_prefix, relax_prefix, module_alias))),
                      module=identifier(name) if name is not None and isinstance(node, IRModule) else "Module")
     if set(options) - _WITHOUT_EFFECT:
         raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
@@ -67,9 +68,7 @@ def _full_script(node, show_meta, style=PLAIN):
 
 
 def _script(node, style):
-    relaxed, tensor = RelaxPrinter(), TIRPrinter()
-    relaxed.style = tensor.style = style
-    relaxed.names.addresses = tensor.names.addresses = style.addresses
+    relaxed, tensor = _styled_printer(RelaxPrinter, style), _styled_printer(TIRPrinter, style)
     if isinstance(node, IRModule):
         return _with_header("ITR", relaxed.module(node))
     if isinstance(node, PrimFunc):
@@ -85,6 +84,15 @@ def _script(node, style):
     return tensor.expr(node)
 
 
+def _styled_printer(kind, style):
+    """A printer of a kind, which gives nothing a name that the style gives."""
+    printer = kind()
+    printer.style, printer.names.addresses = style, style.addresses
+    for name in style.taken:
+        printer.names.reserve(name)
+    return printer
+
+
 def _is_of_graph(node):
     return isinstance(node, (GlobalVar, relax.StructInfo)) or type(node).__module__ == relax.__name__
 
@@ -94,18 +102,17 @@ def script_alone(node, **options):
     """The text of a piece of a graph, or of TensorIR, below the declarations of what it uses and does not define."""
     if not _is_of_graph(node):
         return _piece(node, **{key: value for key, value in options.items() if key not in ("name", "show_meta")})
+
     def text_of(style):
-        printer = RelaxPrinter()
-        printer.style, printer.declares = style, True
+        printer = _styled_printer(RelaxPrinter, style)
+        printer.declares = True
         return printer.node_text(node)
     return _styled(text_of, node, **options)
 
 
 def _piece(node, **options):
     def text_of(style):
-        printer = TIRPrinter()
-        printer.style = style
-        return printer.piece(node)
+        return _styled_printer(TIRPrinter, style).piece(node)
     return _styled(text_of, node, **options)
 
 
@@ -121,13 +128,14 @@ def metadata(node):
     from_source(text, metadata=...) takes it.
     """
     printer = RelaxPrinter()
-    printer.module(node) if isinstance(node, IRModule) else printer.function_text(node)
+    if not isinstance(node, PrimFunc):
+        printer.module(node) if isinstance(node, IRModule) else printer.function_text(node)
     return {"relax.expr.Constant": printer.constants()}
 
 
 def _with_meta(text, node):
     """`text` with its constants, as JSON, in front."""
-    constants = metadata(node)["relax.expr.Constant"] if not isinstance(node, PrimFunc) else []
+    constants = metadata(node)["relax.expr.Constant"]
     if not constants:
         return text
     saved = quote(save_json(relax.RelaxTuple(tuple(constants))))

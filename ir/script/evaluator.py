@@ -278,7 +278,8 @@ class Evaluator:
         """A name of nothing else that is called, or is what R.call_tir calls, is a function of the module."""
         by_name = getattr(node.func, "attr", "").startswith("call_tir") and node.args
         callee = node.args[0] if by_name else node.func
-        if isinstance(callee, ast.Name) and not any(callee.id in known for known in (*self.scopes, self.env, BUILTINS)):
+        taken = (*self.scopes, self.env) if by_name else (*self.scopes, self.env, BUILTINS)  # cls.max is max here
+        if isinstance(callee, ast.Name) and not any(callee.id in known for known in taken):
             self.scopes[0][callee.id] = GlobalVar(callee.id)
 
     def call(self, node, function, args, kwargs):
@@ -381,7 +382,8 @@ def vector_load(region):
     if any(not isinstance(r.extent, IntImm) and E.scalable_lanes(r.extent) is None for r in region.region):
         raise ValueError("a slice used as a value is a vector: its length must be known")
     if any(not is_const_int(r.extent, 1) for r in region.region[:-1]):
-        raise ValueError(f"a slice used as a value is a vector along the last dimension, {region} is longer along others")
+        raise ValueError(f"a slice used as a value is a vector along the last dimension: this one, of "
+                         f"{region.buffer.name}, is longer along others; write a loop")
     return BufferLoad(region.buffer, tuple(
         r.min if isinstance(r.extent, IntImm) and r.extent.value <= 1 else
         E.Ramp(r.min, const(1, r.min.dtype), r.extent) for r in region.region))

@@ -19,7 +19,8 @@ class Style:
     """sugar: whether T.grid, T.axis.remap, buffers as parameters and implied root blocks stand for what is longer.
     underlined: ids of nodes; notes: {id of a node: text}; held: the nodes. alias: by what name functions of the module
     are called in graph functions, "" for that of the module. module: its name. infos: whether variables have annotations
-    that their values imply. addresses: whether names end with where their objects are."""
+    that their values imply. addresses: whether names end with where their objects are. taken: names of namespaces and
+    of the module, which nothing else has."""
 
     sugar: bool = True
     underlined: frozenset = frozenset()
@@ -29,6 +30,7 @@ class Style:
     module: str = "Module"
     infos: bool = True
     addresses: bool = False
+    taken: tuple = ()
 
     @property
     def marks(self):

@@ -475,9 +475,12 @@ class TIRParser(BlockParser):
         if handler is None:
             self.fail(item.context_expr, f"expected T.block, T.init, T.LetStmt, T.attr, T.Assert or a buffer after "
                                          f"`with`, not {describe(spec)}")
-        name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
-        if name is not None and isinstance(spec, S.BlockSpec):
-            self.fail(item.optional_vars, f"a block has no value that `as {name}` could name")
+        target = item.optional_vars
+        if target is not None and isinstance(spec, S.BlockSpec):
+            self.fail(target, f"a block has no value that `as {ast.unparse(target)}` could name")
+        if not isinstance(target, (ast.Name, type(None))):
+            self.fail(target, "expected one name after `as`")
+        name = target and target.id
         self.scopes.append({})
         scoped = handler(self, item.context_expr, spec, name)
         statements = [self._with(node, rest)] if rest else self.suite(node.body)

@@ -402,6 +402,8 @@ class TIRPrinter(ExprPrinter):
             returned = f" -> T.{func.ret_type}" if func.ret_type != "void" else ""
             with self.suite(f"def {identifier(name)}({', '.join(params)}){returned}:"):
                 if attrs:
+                    dims = {id(v) for _, b in matched for v in collect((b.shape, b.strides, b.elem_offset), Var)}
+                    self._declare([v for v in collect(attrs, Var) if id(v) in dims])
                     self.line(f"T.func_attr({self.value(attrs)})")
                 for handle, buffer in matched:
                     self._match(buffer, self.expr(handle))

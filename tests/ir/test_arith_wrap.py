@@ -4,8 +4,8 @@ import pytest
 
 from ingot.ir import tir
 from ingot.ir.arith import Analyzer
-from ingot.ir.expr import (EQ, GE, GT, LE, LT, And, Cast, FloorDiv, FloorMod, Let, Max, Not, Or, Range, Select, Var,
-                           as_expr, const)
+from ingot.ir.expr import (EQ, GE, GT, LE, LT, And, Cast, Div, FloorDiv, FloorMod, Let, Max, Mod, Not, Or, Range,
+                           Select, Var, as_expr, const)
 from ingot.ir.node import structural_equal
 from ingot.ir.tir.stmt import BufferStore, LetStmt, for_
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -20,7 +20,8 @@ FOUR, SEVEN = const(4, "int32"), const(7, "int32")
 @pytest.mark.parametrize("e", [
     GT(X + 1, X), LT(X - 1, X), GE(X * X, const(0, "int32")), FloorDiv(X * FOUR, FOUR), FloorMod(X * 4, FOUR),
     Max(X + 1, X), Cast("int64", X + 1), LT(Select(GT(X, SEVEN), X + 1, X), X), EQ(X * 3, const(1, "int32")),
-    LT(Y - 3, X), LT(X + I, X + I + 1), Let(V, X, GT(V + 1, V))], ids=str)
+    LT(Y - 3, X), LT(X + I, X + I + 1), Let(V, X, GT(V + 1, V)), Div(tir.min(X, const(0, "int32")), FOUR),
+    Mod(tir.min(X, const(0, "int32")), SEVEN)], ids=str)  # the least number has no negative
 def test_what_may_wrap_around_stays(e):
     an = Analyzer()
     an.bind(I, Range(0, 8))

@@ -23,7 +23,9 @@ def op(kind, *operands):
 
 @pytest.mark.parametrize("doc, text", [
     (op(K.Sub, X, op(K.Sub, X, Y)), "x - (x - y)"), (op(K.Mult, op(K.Add, X, Y), X), "(x + y) * x"),
-    (op(K.Pow, op(K.Pow, X, Y), op(K.USub, X)), "(x ** y) ** -x"), (op(K.Not, op(K.And, X, Y)), "not (x and y)"),
+    (op(K.Pow, op(K.Pow, X, Y), op(K.USub, X)), "(x ** y) ** -x"), (op(K.Lt, op(K.Lt, X, Y), X), "(x < y) < x"),
+    (op(K.Pow, D.LiteralDoc(-1), D.LiteralDoc(-2)), "(-1) ** -2"), (op(K.Sub, X, D.LiteralDoc(-0.0)), "x - -0.0"),
+    (op(K.Not, op(K.And, X, Y)), "not (x and y)"),
     (op(K.IfThenElse, op(K.Lt, X, Y), X, op(K.IfThenElse, X, X, Y)), "x if x < y else (x if x else y)"),
     (X[D.LiteralDoc(1):Y, Y].attr("f").call(D.LiteralDoc(0.1), key=D.TupleDoc([X])),
      "x[1:y, y].f(0.10000000000000001, key=(x,))"),

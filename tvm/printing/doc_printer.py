@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 import re
 
-from ...ir.expr import IntImm
+from ...ir.expr import FloatImm, IntImm
 from ...ir.script.expr_printer import number
 from ...ir.script.style import CLOSE, OPEN, settle
 from . import doc as D
@@ -51,6 +51,8 @@ def _below(doc):
 def _precedence(doc):
     if isinstance(doc, D.OperationDoc):
         return OPERATORS[doc.kind][1]
+    if isinstance(doc, D.LiteralDoc) and isinstance(doc.value, (IntImm, FloatImm)):
+        return UNARY if math.copysign(1, doc.value.value) < 0 else ATOM
     return LAMBDA if isinstance(doc, D.LambdaDoc) else ATOM
 
 
@@ -196,7 +198,8 @@ class _Printer:
                     f"{self.expr(other, precedence + 1)}")
         if doc.kind == K.Pow:  # of the right, and looser than a sign on its right
             return f"{self.expr(a, precedence + 1)} ** {self.expr(rest[0], UNARY)}"
-        return f"{self.expr(a, precedence)} {text} {self.expr(rest[0], precedence + 1)}"
+        chains = precedence == COMPARE  # Python reads a < b < c as a < b and b < c
+        return f"{self.expr(a, precedence + chains)} {text} {self.expr(rest[0], precedence + 1)}"
 
     def LambdaDoc(self, doc):
         return f"lambda {self.joined(doc.args)}: {self.expr(doc.body, LAMBDA)}"

@@ -287,11 +287,23 @@ def test_nodes_between_passes_have_words():
     ("B = T.alloc_buffer((8,))|B = T.alloc_buffer((8,))", "buffer B is defined twice"),
     ("B = T.alloc_buffer('(8,)')", "not the string '\\(8,\\)'"), ("for k in T.serial('1'):|    pass", "not over strings"),
     ("A[i, i] = A[i:i + 2, i]", "a vector along the last dimension"), ("with T.block('') as x:|    pass", "`as x` could name"),
+    ("with T.block('') as (x, y):|    pass", "`as \\(x, y\\)` could name"),
+    ("with T.launch_thread('threadIdx.x', 8) as (x, y):|    pass", "one name after `as`"),
 ])
 def test_slips_are_refused(lines, message):
     body = "".join(f"            {line}\n" for line in lines.split("|"))
     with pytest.raises(ScriptError, match=message):
         from_source("@T.prim_func\ndef main(A: T.Buffer((8, 8))):\n    for i in range(8):\n        with T.block('b'):\n" + body)
+
+
+def test_attributes_speak_of_dimensions_that_buffers_define():
+    func = from_source("""@T.prim_func
+def main(a: T.handle):
+    m, s = T.int32(), T.int32()
+    T.func_attr({"x": [m, s + 1]})
+    A = T.match_buffer(a, (m, 4), strides=(s, 1))
+    A[0, 0] = 1.0""")
+    assert structural_equal(from_source(func.script()), func)
 
 
 def test_a_function_alone_names_others_of_its_module():

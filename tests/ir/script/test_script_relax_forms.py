@@ -139,3 +139,12 @@ def test_annotations_that_values_imply_are_left_out():
     assert "y = R.add(x, x)" in lines and 'z: R.Tensor(dtype="float32", ndim=1) = R.add(y, x)' in lines
     assert 'v = R.match_cast(w, R.Tensor((2,), dtype="float32"))' in lines
     assert structural_equal(from_source(func.script(show_all_struct_info=False)), func)
+
+
+def test_a_function_alone_calls_one_with_a_name_of_python():
+    text = """@R.function
+def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+    y = R.call_tir(max, (x,), out_sinfo=R.Tensor((8,), "float32"))
+    return y"""
+    func = from_source(text)
+    assert "R.call_tir(max, " in func.script() and structural_equal(from_source(func.script()), func)

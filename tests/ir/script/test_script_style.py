@@ -96,6 +96,8 @@ def test_prefixes():
             Two.script(tir_prefix=name)
     quoted = from_source('@T.prim_func\ndef f():\n    T.evaluate(T.call_extern("int32", "T.x", 1))')
     assert '"T.x"' in quoted.script(tir_prefix="tt")
+    for clash in ({"tir_prefix": "A", "relax_prefix": "x"}, {"module_alias": "x"}):  # names of parameters, otherwise
+        assert structural_equal(from_source(Two.script(**clash)), Two)
 
 
 def test_parts_of_programs_declare_what_they_use():
