@@ -178,7 +178,7 @@ def _has_simd(e, arithmetic):
         known = VECTOR_CALLS_OF_INTEGERS if e.dtype.is_int else VECTOR_CALLS
         if name in SCALAR_INTRINSICS and name not in known and e.dtype.element not in _STORED:
             return False
-    elif isinstance(e, (CompareExpr, Shuffle)) or isinstance(e, BinaryExpr) and not isinstance(
+    elif isinstance(e, (CompareExpr, Ramp, Shuffle)) or isinstance(e, BinaryExpr) and not isinstance(
             e, arithmetic.get(str(e.dtype.element), ())):
         return False
     more = _STORED if isinstance(e, (Cast, Call)) else ()

@@ -155,6 +155,7 @@ def test_lanes_of_what_is_stored_are_read_before():
         A[0:4] = T.Shuffle([A[0:4]], [3, 2, 1, 0])
         A[T.ramp(4, 1, 3)] = T.Broadcast(T.Shuffle([A[T.ramp(4, 1, 3)]], [T.int32(1)]), 3) * A[T.ramp(4, 1, 3)]
         P[P[0:4]] = T.Broadcast(7, 4)
+        P[4:8] = T.Ramp(4, 1, 4)
         P[T.Broadcast(5, 3)] = P[T.Broadcast(5, 3)] + T.Broadcast(1, 3)
         A[0:4] = T.Select(P[4] > 1, A[0:4], A[P[0:4]])
         C[8:16] = C[0:8]
