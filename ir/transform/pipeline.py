@@ -98,9 +98,9 @@ _LAST = ("LowerIntrin", "LaneIndexedDot", "MatrixDots", "DotBytes", "Accumulate"
 _GPU = (
     "LiftImports", "ResolvePointers", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction",
     "LowerInitBlock", "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque",
-    "CompactBufferAllocation", "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer",
-    "InjectPermutedLayout", "LowerOpaqueBlock", "NameExtents", "RemoveAssume", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
+    "CompactBufferAllocation", "SpecializeWarps", "SwizzleShared", "InjectDoubleBuffer", "InjectSoftwarePipeline",
+    "LowerMatchBuffer", "InjectPermutedLayout", "LowerOpaqueBlock", "NameExtents", "RemoveAssume",
+    "InjectVirtualThread", "GuardRedundantStores", "ThreadSync", "FlattenBuffer",
     "LowerThreadAllreduce", "LowerWarpMemory", "InferFragment", "LowerDeviceOps", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "UnrollCopies", "Simplify", "RemoveNoOp", "HoistIfThenElse", "AccumulateInRegisters",
     "SplitVectors", "VectorizeAccess", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize",

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..dtype import ScalableLanes
-from ..expr import BinaryExpr, Broadcast, Call, Cast, CompareExpr, PrimExpr, Ramp, Select, Var, as_expr, is_const_int
+from ..expr import BinaryExpr, Broadcast, Call, Cast, CompareExpr, IntImm, PrimExpr, Ramp, Select, Var, as_expr
 from ..node import Mutator, collect, structural_equal
 from ..target import VECTOR_LANES
 from ..tir.effects import has_effect
@@ -22,10 +22,9 @@ class _NoLanes(Exception):
 def split_vectors(func, simd=True):
     """B[ramp(0, 1, 2)] = Shuffle([A[0:4]], [3, 0])  ->  B[0] = A[3]; B[1] = A[0]
 
-    Requires flat buffers. Lanes are all computed before the first is stored, where the buffer is read too; calls with
-    effects are called as often as before. simd:
-    whether arithmetic of vectors that simd.h has stays as it is; else all does, but what Shuffles, and what overwrites
-    what it reads."""
+    Requires flat buffers. Lanes are all computed before the first is stored, where the buffer is read too; what has an
+    effect is called once for all of them. simd: whether arithmetic of vectors that simd.h has stays as it is; else all
+    does, but what Shuffles, and what overwrites what it reads."""
     if not collect(func.body, (Broadcast, Ramp, Shuffle)):
         return func
     return func.replace(body=_SplitVectors(forms_of(func).arithmetic if simd else None).visit(func.body))
@@ -51,9 +50,9 @@ class _SplitVectors(Mutator):
         if lanes == 1 or store.buffer.dtype.lanes > 1 or isinstance(lanes, ScalableLanes):
             return store
         reads = _reads_what_it_stores(store)
-        stays = _is_simd(store, self.simd) if self.simd else not reads and not collect(store.value, Shuffle)
+        stays = _is_simd(store.value, self.simd) if self.simd else not reads and not collect(store.value, Shuffle)
         try:
-            return store if stays else _by_lanes(store, lanes, reads)
+            return store if stays and isinstance(store.indices[-1], Ramp) else _by_lanes(store, lanes, reads)
         except _NoLanes:
             return store
 
@@ -62,8 +61,9 @@ def _reads_what_it_stores(store):
     """Whether a lane may read what another one stores, or what is stored to one place by several lanes."""
     own = [load for load in collect((store.value, store.indices), BufferLoad)
            if load.buffer.data is store.buffer.data]
+    stride = getattr(store.indices[-1], "stride", None)
     return bool(own) and (
-        not isinstance(store.indices[-1], Ramp) or is_const_int(store.indices[-1].stride, 0)
+        not isinstance(stride, IntImm) or stride.value == 0
         or any(not structural_equal(load.indices, store.indices) for load in own)
         or any(load.buffer.data is store.buffer.data for load in collect(collect(store.value, Shuffle), BufferLoad)))
 
@@ -155,10 +155,10 @@ class OneLane(Mutator):
         raise _NoLanes
 
 
-def _is_simd(store, arithmetic):
-    """Whether simd.h has all of a store: numbers that are converted when they are loaded are not just copied."""
-    copied = isinstance(store.value, BufferLoad) and str(store.value.dtype.element) not in arithmetic
-    return isinstance(store.indices[-1], Ramp) and not copied and _has_simd(store.value, arithmetic)
+def _is_simd(value, arithmetic):
+    """Whether simd.h has all of what is stored: numbers that are converted when they are loaded are not just copied."""
+    copied = isinstance(value, BufferLoad) and str(value.dtype.element) not in arithmetic
+    return not copied and _has_simd(value, arithmetic)
 
 
 def _has_simd(e, arithmetic):

@@ -181,7 +181,6 @@ class Lives:
         back = None if not again or any(n < first or n > end for n in waits) else children[first]
         return _Apart(wait, back)
 
-
     def _waits_after(self, stmt, buffer):
         """Whether a statement, a loop, ends with a barrier that no use of a buffer is after."""
         if not isinstance(stmt, For) or is_bound(stmt) or not isinstance(stmt.extent, IntImm) or stmt.extent.value < 1:
