@@ -51,6 +51,8 @@ def access_pointer(parser, node):
                   if isinstance(b, Buffer) and (b is data or b.data is data)), None)
     if found is None:
         parser.fail(node.args[1], "the pointer is the data of no buffer here")
+    kind = parser.eval(node.args[0])
+    offset = found.in_elements(offset, getattr(kind, "dtype", kind))
     if not is_const_int(found.elem_offset, 0):
         offset = Analyzer().simplify(offset - found.elem_offset)
     return address_of(BufferLoad(found, found.indices_at(offset)))

@@ -360,7 +360,7 @@ ROWS = {
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), **dict.fromkeys(("Ptr", "ptr"), _PointerType()),
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
-    "type_annotation": DataType,
+    "type_annotation": lambda dtype: DataType(dtype),
     "Call": _call,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "realize": S.RealizeSpec, "prefetch": _prefetch,

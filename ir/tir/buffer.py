@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..dtype import DataType, ScalableLanes
-from ..expr import Max, Min, PrimExpr, Ramp, Range, Var, as_expr, const, is_const_int
+from ..expr import IntImm, Max, Min, PrimExpr, Ramp, Range, Var, as_expr, const, is_const_int
 from ..node import Mutator, Node, node, structural_equal
 from ..upper import upper
 
@@ -79,6 +79,19 @@ class Buffer(Node):
             indices.append(offset % extent)
             offset = offset // extent
         return (offset, *reversed(indices))
+
+    def in_elements(self, offset, dtype):
+        """An offset that counts numbers of `dtype`, in elements. ValueError where it may be within an element."""
+        dtype = DataType(dtype)
+        bits, own = dtype.bits * dtype.lanes, self.dtype.bits * self.dtype.lanes
+        if bits == own or is_const_int(offset, 0):
+            return offset
+        if bits % own == 0:
+            return offset * (bits // own)
+        if isinstance(offset, IntImm) and offset.value * bits % own == 0:
+            return const(offset.value * bits // own, offset.dtype)
+        raise ValueError(f"buffer {self.name} has elements of {self.dtype}, between which {offset} of {dtype} may end: "
+                         f"count in {self.dtype}")
 
     def physical_axes(self):
         """[(extents, strides)] of the dimensions that make up each axis of physical memory: one axis, or as many as

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..expr import Var as Dim
 from ..module import IRModule
 from ..node import Mutator, collect
-from ..relax.expr import DataflowVar, Function, MatchCast, RelaxVar, VarBinding
+from ..relax.expr import Function, MatchCast, VarBinding
 from .canonicalize_bindings import with_dims
 
 

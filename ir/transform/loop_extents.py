@@ -1,7 +1,7 @@
 """NameExtents: a loop runs as often as its extent says before it begins, whatever its body then does."""
 from __future__ import annotations
 
-from ..expr import Call, Var
+from ..expr import Var
 from ..node import collect
 from ..tir.buffer import Buffer
 from ..tir.effects import effects_of, has_effect

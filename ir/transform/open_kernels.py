@@ -5,7 +5,7 @@ from ..expr import free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect, structure_key
-from ..relax.expr import DataflowVar, Function, RelaxCall, RelaxVar, ShapeStructInfo
+from ..relax.expr import DataflowVar, Function, RelaxVar, ShapeStructInfo
 from ..relax.infos import call_dims
 from .canonicalize_bindings import with_dims
 

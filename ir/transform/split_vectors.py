@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from ..dtype import ScalableLanes
-from ..expr import BinaryExpr, Call, Cast, CompareExpr, PrimExpr, Ramp, Select, Var, as_expr
+from ..expr import BinaryExpr, Broadcast, Call, Cast, CompareExpr, IntImm, PrimExpr, Ramp, Select, Var, as_expr
 from ..node import Mutator, collect, structural_equal
 from ..target import VECTOR_LANES
+from ..tir.effects import has_effect
 from ..tir.intrinsics import NARROW, NEAREST_HALVES, SCALAR_INTRINSICS, VECTOR_CALLS, VECTOR_CALLS_OF_INTEGERS
 from ..tir.shuffle import Shuffle
 from ..tir.stmt import BufferLoad, BufferStore, LetStmt, seq
@@ -21,10 +22,10 @@ class _NoLanes(Exception):
 def split_vectors(func, simd=True):
     """B[ramp(0, 1, 2)] = Shuffle([A[0:4]], [3, 0])  ->  B[0] = A[3]; B[1] = A[0]
 
-    Requires flat buffers. Lanes are all computed before the first is stored, where the buffer is read too. simd:
-    whether arithmetic of vectors that simd.h has stays as it is; else all does, but what Shuffles, and what overwrites
-    what it reads."""
-    if not collect(func.body, (Ramp, Shuffle)):
+    Requires flat buffers. Lanes are all computed before the first is stored, where the buffer is read too; what has an
+    effect is called once for all of them. simd: whether arithmetic of vectors that simd.h has stays as it is; else all
+    does, but what Shuffles, and what overwrites what it reads."""
+    if not collect(func.body, (Broadcast, Ramp, Shuffle)):
         return func
     return func.replace(body=_SplitVectors(forms_of(func).arithmetic if simd else None).visit(func.body))
 
@@ -37,34 +38,75 @@ class _SplitVectors(Mutator):
 
     def visit_Shuffle(self, e):
         """A single lane; vectors are of stores."""
+        e = self.generic_visit(e)
         try:
-            return OneLane(0).visit(e) if e.dtype.lanes == 1 else self.generic_visit(e)
+            return OneLane(0).visit(e) if e.dtype.lanes == 1 else e
         except _NoLanes:
             return e
 
     def visit_BufferStore(self, store):
+        store = self.generic_visit(store)
         lanes = store.value.dtype.lanes
-        reads = any(load.buffer.data is store.buffer.data and not structural_equal(load.indices, store.indices)
-                    for load in collect(store.value, BufferLoad))
-        stays = _has_simd(store.value, self.simd) if self.simd else not reads and not collect(store.value, Shuffle)
-        if lanes == 1 or stays or isinstance(lanes, ScalableLanes):
-            return self.generic_visit(store)
+        if lanes == 1 or store.buffer.dtype.lanes > 1 or isinstance(lanes, ScalableLanes):
+            return store
+        reads = _reads_what_it_stores(store)
+        stays = _is_simd(store.value, self.simd) if self.simd else not reads and not collect(store.value, Shuffle)
         try:
-            return _by_lanes(store, lanes, reads)
+            return store if stays and isinstance(store.indices[-1], Ramp) else _by_lanes(store, lanes, reads)
         except _NoLanes:
             return store
 
 
+def _reads_what_it_stores(store):
+    """Whether a lane may read what another one stores, or what is stored to one place by several lanes."""
+    own = [load for load in collect((store.value, store.indices), BufferLoad)
+           if load.buffer.data is store.buffer.data]
+    stride = getattr(store.indices[-1], "stride", None)
+    return bool(own) and (
+        not isinstance(stride, IntImm) or stride.value == 0
+        or any(not structural_equal(load.indices, store.indices) for load in own)
+        or any(load.buffer.data is store.buffer.data for load in collect(collect(store.value, Shuffle), BufferLoad)))
+
+
 def _by_lanes(store, lanes, reads):
-    """A store of a vector as stores of its lanes; reads: also other places of what it stores to."""
-    parts = [(tuple(map(OneLane(k).visit, store.indices)), OneLane(k).visit(store.value)) for k in range(lanes)]
-    if not reads:
-        return seq(*(BufferStore(store.buffer, value, indices) for indices, value in parts))
-    names = [Var(f"{store.buffer.name}_{k}", value.dtype) for k, (_, value) in enumerate(parts)]
-    made = seq(*(BufferStore(store.buffer, var, indices) for var, (indices, _) in zip(names, parts)))
-    for var, (_, value) in reversed([*zip(names, parts)]):
+    """A store of a vector as stores of its lanes. reads: all that they read is read before the first is stored."""
+    store, calls = _calls_named(store)
+    made, named = [], []
+    for k in range(lanes):
+        *indices, value = (OneLane(k).visit(e) for e in (*store.indices, store.value))
+        if reads:
+            value = _named(f"{store.buffer.name}_{k}", value, named)
+            indices = [_named(f"{store.buffer.name}_{k}_place", i, named) if collect(i, BufferLoad) else i
+                       for i in indices]
+        made.append(BufferStore(store.buffer, value, tuple(indices)))
+    made = seq(*made)
+    for var, value in reversed([*calls, *named]):
         made = LetStmt(var, value, made)
     return made
+
+
+def _named(name, value, named):
+    var = Var(name, value.dtype)
+    named.append((var, value))
+    return var
+
+
+def _calls_named(store):
+    """(a store, [(variable, value)]) where what all lanes have of a call with an effect is a variable: it is called
+    once. Raises _NoLanes for other calls with effects."""
+    found = []
+    named = _Once(found).visit(store)
+    if has_effect(named):
+        raise _NoLanes
+    return named, found
+
+
+class _Once(Mutator):
+    def __init__(self, found):
+        self.found = found
+
+    def visit_Broadcast(self, e):
+        return e.replace(value=_named("of_all_lanes", e.value, self.found)) if has_effect(e.value) else e
 
 
 class OneLane(Mutator):
@@ -113,25 +155,30 @@ class OneLane(Mutator):
         raise _NoLanes
 
 
+def _is_simd(value, arithmetic):
+    """Whether simd.h has all of what is stored: numbers that are converted when they are loaded are not just copied."""
+    copied = isinstance(value, BufferLoad) and str(value.dtype.element) not in arithmetic
+    return not copied and _has_simd(value, arithmetic)
+
+
 def _has_simd(e, arithmetic):
     """Whether simd.h has all of a vector: the operators and the types."""
     if e.dtype.lanes == 1:
         return True
     if isinstance(e, BufferLoad):
-        return _has_type(e, arithmetic, _STORED)
+        return (e.buffer.dtype.lanes > 1 or isinstance(e.indices[-1], Ramp)) and _has_type(e, arithmetic, _STORED)
     below = [x for f in e._fields if isinstance(x := getattr(e, f), PrimExpr)]
     if isinstance(e, Select):
         compared, *below = below
-        if compared.dtype.lanes > 1:
-            if not hasattr(compared, "b") or compared.a.dtype != e.dtype or not e.dtype.is_float:
-                return False
-            below += [compared.a, compared.b]
+        if not hasattr(compared, "b") or compared.a.dtype != e.dtype or not e.dtype.is_float:
+            return False
+        below += [compared.a, compared.b]
     elif isinstance(e, Call):
         name, below = e.op.removeprefix("tir."), e.args
         known = VECTOR_CALLS_OF_INTEGERS if e.dtype.is_int else VECTOR_CALLS
         if name in SCALAR_INTRINSICS and name not in known and e.dtype.element not in _STORED:
             return False
-    elif isinstance(e, (CompareExpr, Shuffle)) or isinstance(e, BinaryExpr) and not isinstance(
+    elif isinstance(e, (CompareExpr, Ramp, Shuffle)) or isinstance(e, BinaryExpr) and not isinstance(
             e, arithmetic.get(str(e.dtype.element), ())):
         return False
     more = _STORED if isinstance(e, (Cast, Call)) else ()

@@ -10,6 +10,7 @@ from ingot.ir import tir
 from ingot.ir.expr import IterVar, Let, Range, Select, Var, const
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, While
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.script import from_source
 
 PROGRAMS = {}
 
@@ -145,6 +146,24 @@ def test_pointers_of_buffers_are_addresses():
     call = tir.call_extern("int32", "f", X.data, row.data, tir.tvm_access_ptr("float32", row.data, 11, 1, 1))
     assert "f(&x[0], &row[0], &row[11]);" in print_function(
         lower_prim_func(tir.prim_func([X, row], Evaluate(call))), "f").body
+    wide, bytes_ = (tir.call_extern("int32", "f", tir.tvm_access_ptr(kind, row.data, 3, 1, 1)) for kind in (
+        "float32x4", "int8"))
+    assert "f(&row[12]);" in print_function(lower_prim_func(tir.prim_func([row], Evaluate(wide))), "f").body
+    with pytest.raises(ValueError, match="elements of float32, between which 3 of int8 may end"):
+        lower_prim_func(tir.prim_func([row], Evaluate(bytes_)))
     strided = tir.decl_buffer((2, 8), strides=(16, 1), name="strided")
     with pytest.raises(ValueError, match="buffer strided has strides: which element is 3 after its first"):
         strided.access_ptr("r", offset=3)
+
+
+def test_the_data_of_a_matched_buffer_is_that_of_its_source():
+    func = from_source('''
+from ingot.script import tir as T
+@T.prim_func
+def func(A: T.Buffer((4, 8), "float32")):
+    for i in range(4):
+        with T.block("row"):
+            V = T.match_buffer(A[i, 0:8], (8,), offset_factor=1)
+            T.evaluate(T.call_extern("int32", "f", V.data, V.elem_offset, V.access_ptr("r", offset=2)))
+''')
+    assert "f(&A[0], i * 8, &A[i * 8 + 2]);" in print_function(lower_prim_func(func), "f").body

@@ -133,7 +133,6 @@ class _Lower(StmtMutator):
             return None
         return Copy(self.func, block, source, target, self.outer, self.threads), rule
 
-
     def _uses(self, buffer):
         """How many accesses, matched buffers and calls use the memory of a buffer."""
         accesses = [n.buffer.data for n in collect(self.func.body, (BufferLoad, BufferStore))]

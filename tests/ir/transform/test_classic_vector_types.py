@@ -146,3 +146,32 @@ def test_vectors_that_no_header_has_are_lanes():
     tvm.build(func, target="c")(*host)
     np.testing.assert_allclose(host[0].numpy(), [1, 3, 4, 3, *np.sin(a[4:])], rtol=1e-6)
     np.testing.assert_array_equal(host[1].numpy(), [*c[:4], *(c[:4] + c[4:])])
+
+
+def test_lanes_of_what_is_stored_are_read_before():
+    """Also behind a Shuffle, as places, by several lanes of one place, and as lanes of lanes."""
+    @T.prim_func
+    def func(A: T.Buffer((8,), "float32"), P: T.Buffer((8,), "int32"), C: T.Buffer((16,), "int8")):
+        A[0:4] = T.Shuffle([A[0:4]], [3, 2, 1, 0])
+        A[T.ramp(4, 1, 3)] = T.Broadcast(T.Shuffle([A[T.ramp(4, 1, 3)]], [T.int32(1)]), 3) * A[T.ramp(4, 1, 3)]
+        P[P[0:4]] = T.Broadcast(7, 4)
+        P[4:8] = T.Ramp(4, 1, 4)
+        P[T.Broadcast(5, 3)] = P[T.Broadcast(5, 3)] + T.Broadcast(1, 3)
+        A[0:4] = T.Select(P[4] > 1, A[0:4], A[P[0:4]])
+        C[8:16] = C[0:8]
+
+    arrays = [np.arange(8, dtype="float32"), np.array([3, 0, 1, 2, 4, 5, 6, 7], "int32"), np.arange(16, dtype="int8")]
+    host = [tvm.nd.array(x) for x in arrays]
+    run(func, *arrays)
+    tvm.build(func, target="c")(*host)
+    for x, expected in zip(host, arrays):
+        np.testing.assert_array_equal(x.numpy(), expected)
+    assert [*arrays[1][:6]] == [7, 7, 7, 7, 4, 6]
+
+
+def test_all_lanes_have_the_value_of_one_call():
+    @T.prim_func
+    def func(A: T.Buffer((8,), "float32")):
+        A[T.ramp(0, 1, 3)] = T.Broadcast(T.call_extern("float32", "next_value"), 3)
+
+    assert tvm.build(func, target="c").get_source().count("next_value()") == 1
