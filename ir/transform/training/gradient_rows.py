@@ -382,8 +382,11 @@ def _cross_entropy_with_logits(g, y, call):
 
 def _nll_loss(g, y, call):
     given = {k: call.attrs[k] for k in ("reduction", "ignore_index") if k in call.attrs}
-    of_x = op("grad.nll_loss_backward", g, *call.args, **given)
-    return [of_x, None, *(_of_class_weights(g, y, call) for _ in call.args[2:])]
+    return [op("grad.nll_loss_backward", g, *call.args, **given), *[None] * (len(call.args) - 1)]
+
+
+def _nll_loss_of_all(g, y, call):
+    return [*_nll_loss(g, y, call)[:2], *(_of_class_weights(g, y, call) for _ in call.args[2:])]
 
 
 def _of_class_weights(g, y, call):
@@ -419,6 +422,9 @@ GRADIENTS.update({name: _row(gradients) for name, gradients in {
     "take": _take, "tril": _triangle, "triu": _triangle, "variance": _variance,
 }.items()})
 
+# By scripts' rows a loss has no gradient of its weights. Where weights are computed, zeros would be wrong.
+WHOLE = {GRADIENTS["nn.nll_loss"]: _row(_nll_loss_of_all)}  # {row: the one that Gradient takes in its place}
+
 # ---------------------------------------------------------------- none
 
 GRADIENTS.update({name: _row(lambda g, y, call: [None] * len(call.args)) for name in """
@@ -453,4 +459,4 @@ def is_float(info):
     return hasattr(info, "dtype") and hasattr(info, "ndim") and DataType(info.dtype).is_float
 
 
-__all__ = ["GRADIENTS", "TE_GRADIENTS", "fitted", "is_float", "operands"]
+__all__ = ["GRADIENTS", "TE_GRADIENTS", "WHOLE", "fitted", "is_float", "operands"]
