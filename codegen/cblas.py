@@ -1,7 +1,7 @@
 """The external generator "cblas": products of matrices by a BLAS library, with a bias or without."""
 from __future__ import annotations
 
-from ..ir.relax.expr import RelaxCall
+from ..ir.relax.expr import RelaxCall, TupleStructInfo
 from .external import External, composites, has_constants, pointers, register_generator
 
 GEMM = {"float32": ("cblas_sgemm", "float"), "float64": ("cblas_dgemm", "double")}
@@ -12,10 +12,13 @@ def cblas(func, symbol, options):
     """C that calls cblas_sgemm, or cblas_dgemm, for x @ w of w [k, n], or [n, k] transposed, x of any dimensions before
     its last, and a bias [n] or none.
 
-    options: "library" (openblas) that programs are linked with. Raises ValueError for a function of several products or
-    with constants inside.
+    options: "library" (openblas) that programs are linked with. Raises ValueError for a function of several products,
+    of several results or with constants inside.
     """
     parts = composites(func)
+    if isinstance(func.ret_struct_info, TupleStructInfo):
+        raise ValueError(f"{symbol}: cblas gives one tensor, not {func.ret_struct_info}: the pattern's check refuses a "
+                         "match of which an inner value is used outside (has_leaking_intermediate_variables)")
     if len(parts) != 1 or has_constants(func):
         raise ValueError(f"{symbol}: cblas takes functions of one product without constants: "
                          "FuseOpsByPattern(patterns, bind_constants=False, annotate_codegen=True), without "

@@ -109,6 +109,7 @@ class _Canonicalize(Mutator):
         self.env = {}  # id of a variable -> what takes its place
         self.tuples = {}  # id of a variable -> the tuple that it is
         self.items = {}  # id of a variable -> the TupleGetItem that it is
+        self.left = set()  # ids of the DataflowVars of blocks before, which nothing may name any more
 
     def visit_Function(self, func):
         body = self.visit_SeqExpr(func.body)
@@ -155,6 +156,7 @@ class _Canonicalize(Mutator):
             same = value is b.value and var is b.var and isinstance(b, VarBinding)
             kept.append(b if same else VarBinding(var, value))
         kept = tuple(kept)
+        self.left |= {id(b.var) for b in (*block.bindings, *kept) if isinstance(b.var, DataflowVar)}
         return block if kept == block.bindings else block.replace(bindings=kept)
 
     def _is_replaced(self, b, var, value, outside):
@@ -203,7 +205,8 @@ class _Canonicalize(Mutator):
         value = Substitute(self.env).visit(value)
         if isinstance(value, TupleGetItem):
             known = self._tuple(value.tuple_value)
-            return self._value(known.fields[value.index]) if known is not None else value
+            field = value if known is None else self._value(known.fields[value.index])
+            return field if self._may_name(field) else value
         return self._taken_apart(value) if isinstance(value, RelaxTuple) and self.whole_tuples else value
 
     def _taken_apart(self, value):
@@ -213,7 +216,11 @@ class _Canonicalize(Mutator):
                                 items[0].tuple_value for n, item in enumerate(items)):
             return value
         whole = items[0].tuple_value
-        return whole if same_info(whole.struct_info, value.struct_info) else value
+        return whole if same_info(whole.struct_info, value.struct_info) and self._may_name(whole) else value
+
+    def _may_name(self, value):
+        """Whether a block may use all that a value is made of."""
+        return not any(id(v) in self.left for v in collect(value, DataflowVar))
 
     def _tuple(self, value):
         value = self._value(value) if isinstance(value, TupleGetItem) else value

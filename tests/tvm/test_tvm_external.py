@@ -199,6 +199,24 @@ def test_products_that_a_blas_has_not_stay():
     assert list(cblas.partition_for_cblas(Others).functions) == ["main"]
 
 
+def test_a_product_that_is_used_beside_its_sum_stays_outside():
+    @I.ir_module
+    class Twice:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32"), b: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                product = R.matmul(x, w)
+                out = R.multiply(R.add(product, b), product)
+                R.output(out)
+            return out
+
+    assert sorted(cblas.partition_for_cblas(Twice).functions) == ["fused_relax_matmul_cblas", "main"]
+    pattern = cblas.get_patterns_with_prefix("cblas.matmul_bias")[0].pattern
+    mod = rt.FuseOpsByPattern([("cblas.matmul_bias", pattern)], False, True)(Twice)
+    with pytest.raises(ValueError, match="cblas gives one tensor"):
+        rt.RunCodegen()(mod)
+
+
 def test_patterns_by_name():
     pattern = is_op("relax.exp")(wildcard())
     pattern_registry.register_patterns([("mine.exp", pattern), ("mine.exp_of", pattern)])

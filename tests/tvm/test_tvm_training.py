@@ -90,7 +90,10 @@ def test_optimizers_refuse():
         optimizer.SGD(0.1).get_function()
     w = relax.Var("w", relax.TensorStructInfo((3,), "float32"))
     n, d = (relax.Var("n", relax.TensorStructInfo((3,), dtype)) for dtype in ("int64", "float64"))
-    for params, message in (([w, w], "w appears twice"), (n, "floats"), ([w, d], "one dtype")):
+    s, u = (relax.Var("s", relax.TensorStructInfo(shape, "float32", ndim=1)) for shape in ((tvm.tir.Var("k", "int64"),),
+                                                                                            None))
+    for params, message in (([w, w], "w appears twice"), (n, "floats"), ([w, d], "one dtype"), ([], "one parameter"),
+                            (s, "known shape"), (u, "known shape")):
         with pytest.raises(ValueError, match=message):
             optimizer.SGD(0.1).init(params)
 

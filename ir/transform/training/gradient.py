@@ -14,7 +14,7 @@ from ..dead_code import remove_all_unused
 from ..fresh_vars import copy_with_new_vars, variables_of
 from ..in_operators import is_classic
 from .checkpoints import Again, take_marks
-from .gradient_rows import GRADIENTS, is_float, operands
+from .gradient_rows import GRADIENTS, WHOLE, is_float, operands
 from .simplify_products import simplify_products
 
 _VARS = (RelaxVar, DataflowVar)
@@ -180,7 +180,7 @@ class _Backward:
         var, again = self.again.binding(var, call)
         spec = OPS.get(call.op)
         full = again.replace(attrs={**spec.attrs, **call.attrs}) if spec else again
-        found = row(var, full, given, self.builder)
+        found = WHOLE.get(row, row)(var, full, given, self.builder)
         if len(found) != len(values):
             raise GradientError(f"Gradient: the gradient of {call.op} gives {len(found)} tensors for {len(values)} "
                                 "operands")

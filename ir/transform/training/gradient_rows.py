@@ -103,10 +103,11 @@ GRADIENTS.update({name: _elementwise(gradient) for name, gradient in {
 
 
 def _power(g, z, x, y):
-    """The logarithm of 0 counts as 0: a power of 0 does not change with a positive exponent."""
-    zero = _like(x, 0)
-    return (g * y * (x ** (y - _like(y, 1))),
-            g * z * op("where", op("equal", x, zero), zero, op("log", x)))
+    """The logarithm of 0 counts as 0: a power of 0 does not change with a positive exponent. Where the exponent is 0 the
+    result is 1 of every base, also of 0, whose power of -1 is infinite."""
+    zero, one = _like(x, 0), _like(y, 1)
+    below = op("where", op("equal", y, zero), one, y - one)
+    return g * y * x ** below, g * z * op("where", op("equal", x, zero), zero, op("log", x))
 
 
 GRADIENTS.update({name: _broadcast(gradients) for name, gradients in {
@@ -231,8 +232,8 @@ def _permute_dims(g, y, call):
 def _concat(g, y, call):
     axis, places, at = int(call.attrs.get("axis") or 0), [], 0
     for x in call.args[:-1]:
-        at = at + x.struct_info.shape[axis]
-        places.append(getattr(at, "value", at))
+        at += _known("concat", x.struct_info.shape[axis])
+        places.append(at)
     return [op("split", g, places, axis) if places else RelaxTuple((g,))]
 
 
@@ -249,20 +250,14 @@ def _cumsum(g, y, call):
     x, axis = call.args[0], call.attrs.get("axis")
     flat, along = (op("flatten", g), 0) if axis is None else (g, int(axis))
     back = op("flip", op("cumsum", op("flip", flat, along), along, exclusive=call.attrs.get("exclusive")), along)
-    back = back if axis is not None else op("reshape", back, x.struct_info.shape)
-    same = y.struct_info.dtype == x.struct_info.dtype
-    return [back if same else op("astype", back, str(x.struct_info.dtype))]
+    return [_cast(back if axis is not None else op("reshape", back, x.struct_info.shape), x)]
 
 
 def _pad(g, y, call):
-    """What lies in the middle."""
-    x = call.args[0]
+    """Less what was added, zeros where something was cut off."""
     if call.attrs.get("pad_mode", "constant") != "constant":
         raise InferError(f"the gradient of nn.pad takes constants around, not mode {call.attrs['pad_mode']!r}")
-    before = [int(k) for k in call.attrs["pad_width"][::2]]
-    ends = [k + d for k, d in zip(before, x.struct_info.shape)]
-    return [op("strided_slice", g, axes=list(range(len(before))), begin=before,
-               end=[getattr(e, "value", e) for e in ends])]
+    return [op("nn.pad", g, [-int(k) for k in call.attrs["pad_width"]])]
 
 
 def _strided_slice(g, y, call):
@@ -313,9 +308,16 @@ _PRODUCTS = {(False, False): _of_matrices, (True, False): _of_row, (False, True)
 
 
 def _matmul(g, y, call):
-    a, b = call.args
+    """In the dtype of the result, which may be wider than that of the operands."""
+    a, b = (_cast(x, g) for x in call.args)
     found = _PRODUCTS[a.struct_info.ndim == 1, b.struct_info.ndim == 1](g, a, b)
-    return [fitted(gradient, x) for gradient, x in zip(found, (a, b))]
+    return [_cast(fitted(gradient, x), x) for gradient, x in zip(found, call.args)]
+
+
+def _cast(value, like):
+    """A value in the dtype of another."""
+    dtype = like.struct_info.dtype
+    return value if value.struct_info.dtype == dtype else op("astype", value, str(dtype))
 
 
 # ---------------------------------------------------------------- convolutions and pools
@@ -383,6 +385,27 @@ def _nll_loss(g, y, call):
     return [op("grad.nll_loss_backward", g, *call.args, **given), *[None] * (len(call.args) - 1)]
 
 
+def _nll_loss_of_all(g, y, call):
+    return [*_nll_loss(g, y, call)[:2], *(_of_class_weights(g, y, call) for _ in call.args[2:])]
+
+
+def _of_class_weights(g, y, call):
+    """What each class loses by its predictions, less the mean where that is taken: its divisor grows by each weight."""
+    x, classes, weights = call.args
+    axis, reduction = min(x.struct_info.ndim - 1, 1), call.attrs.get("reduction", "mean")
+    others = [n for n in range(x.struct_info.ndim) if n != axis]
+    ones = op("ones", weights.struct_info.shape, str(weights.struct_info.dtype))
+    meant = op("grad.nll_loss_backward", _like(x, -1), x, classes, ones, reduction="sum",
+               ignore_index=call.attrs.get("ignore_index", -100))  # 1 for the class that is meant, 0 for others
+    if reduction == "none":
+        return op("sum", -(op("expand_dims", g, axis) * x * meant), others)
+    each = op("sum", -(x * meant), others)
+    if reduction == "sum":
+        return g * each
+    count = op("sum", meant, others)
+    return g * (each - y * count) / op("sum", count * weights)
+
+
 GRADIENTS.update({name: _row(gradients) for name, gradients in {
     "broadcast_to": lambda g, y, call: [op("collapse_sum_to", g, call.args[0].struct_info.shape), None],
     "clip": _clip, "concat": _concat, "copy": lambda g, y, call: [g], "cumsum": _cumsum, "expand_dims": _squeezed,
@@ -398,6 +421,9 @@ GRADIENTS.update({name: _row(gradients) for name, gradients in {
     "permute_dims": _permute_dims, "reshape": _reshape, "split": _split, "squeeze": _reshape, "sum": _sum,
     "take": _take, "tril": _triangle, "triu": _triangle, "variance": _variance,
 }.items()})
+
+# By scripts' rows a loss has no gradient of its weights. Where weights are computed, zeros would be wrong.
+WHOLE = {GRADIENTS["nn.nll_loss"]: _row(_nll_loss_of_all)}  # {row: the one that Gradient takes in its place}
 
 # ---------------------------------------------------------------- none
 
@@ -433,4 +459,4 @@ def is_float(info):
     return hasattr(info, "dtype") and hasattr(info, "ndim") and DataType(info.dtype).is_float
 
 
-__all__ = ["GRADIENTS", "TE_GRADIENTS", "fitted", "is_float", "operands"]
+__all__ = ["GRADIENTS", "TE_GRADIENTS", "WHOLE", "fitted", "is_float", "operands"]

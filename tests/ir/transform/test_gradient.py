@@ -109,6 +109,10 @@ CASES = {
     "cross_entropy": (op.nn.cross_entropy_with_logits, [some(2, 3), some(2, 3)]),
     "nll": (lambda x: op.nn.nll_loss(x, relax.const([2, 0], "int64"), relax.const(some(3)), "mean", 1), [some(2, 3)]),
     "ignored": (lambda x: op.nn.nll_loss(x, relax.const([2, -100], "int64"), reduction="none"), [some(2, 3)]),
+    "class weights": (lambda x, w: op.nn.nll_loss(x, relax.const([2, 0, 1, 2], "int64"), w, "mean", 1), [
+        some(4, 3), some(3)]),
+    "each": (lambda x, w: op.nn.nll_loss(x, relax.const([[2, 1]], "int64"), w, "none"), [some(1, 3, 2), some(3)]),
+    "of one": (lambda x, w: op.nn.nll_loss(x, relax.const(2, "int64"), w, "sum"), [some(3), some(3)]),
     "avg_pool2d": (lambda x: op.nn.avg_pool2d(x, 2, 1, 1, count_include_pad=True), [some(1, 1, 3, 3)]),
     "max_pool2d": (lambda x: op.nn.max_pool2d(x, 2, 2, (0, 1, 1, 0), ceil_mode=True), [some(1, 1, 4, 3)]),
     "conv2d": (lambda x, w: op.nn.conv2d(x, w, 2, (1, 0, 1, 2), 1), [some(1, 2, 5, 4), some(2, 2, 3, 2)]),
@@ -118,6 +122,7 @@ CASES = {
     "layer_norm of two": (lambda x, g, b: op.nn.layer_norm(x, g, b, [1, 2], 0.01), [X, some(3, 4), some(3, 4) - 1]),
     "rms_norm": (lambda x, g: op.nn.rms_norm(x, g, [-1], 0.01), [X, some(4)]),
     "pad": (lambda x: op.nn.pad(x, (0, 1, 2, 0, 0, 0)), [X]),
+    "cut": (lambda x: op.nn.pad(x, (0, 1, -1, 0, 1, -2)), [X]),
     "slice": (lambda x: op.strided_slice(x, [1, -1], [1, -3], [3, 4]), [X]),
     "group_norm": (lambda x, g, b: op.nn.group_norm(x, g, b, 2, 1, [2]), [some(1, 4, 3), some(4), some(4) - 1]),
     "stack": (lambda x, y: op.stack((x, y), 1), [some(2, 3), some(2, 3) + 1]),
@@ -132,11 +137,19 @@ def test_rows(name):
     check_gradients(*CASES[name])
 
 
+def test_a_product_of_a_wider_dtype():
+    mod = scalar_module(lambda x, y: op.matmul(x, y, "float64"), [
+        relax.TensorStructInfo(shape, "float32") for shape in ((1, 2), (2, 1))], lambda i: np.array([[2.0]]))
+    _, (of_x, of_y) = run(Gradient("main")(mod), "main_adjoint", [np.float32([[1, 2]]), np.float32([[3], [4]])])
+    assert of_x.tolist() == [[6, 8]] and of_y.tolist() == [[2], [4]] and of_x.dtype == of_y.dtype == np.float32
+
+
 def test_of_zero_to_a_power():
-    """The logarithm of 0 must not make the gradient of an exponent NaN."""
+    """Neither the logarithm of 0 nor its power of -1 must make a gradient NaN."""
     mod = scalar_module(op.power, [relax.TensorStructInfo((), "float64")] * 2)
-    _, (of_base, of_exponent) = run(Gradient("main")(mod), "main_adjoint", [np.array(0.0), np.array(2.0)])
-    assert of_base == 0 and of_exponent == 0
+    for exponent in (2.0, 0.0):
+        _, found = run(Gradient("main")(mod), "main_adjoint", [np.array(0.0), np.array(exponent)])
+        assert found == (0, 0)
 
 
 def test_tuples():

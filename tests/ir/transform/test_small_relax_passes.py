@@ -9,6 +9,7 @@ from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.script.functions import from_source
 from ingot.ir.transform import ApplyPassToFunction
 from ingot.relax import transform as T
+from ingot.relax.analysis import well_formed
 
 FLOW = '''
 @R.function
@@ -173,6 +174,31 @@ def main(p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32")), x: R.
     assert [b.var.name for b in func.bindings] == ["one", "two", "c", y.name, "s"]
     assert func.bindings[4].value.attrs["end"] == (4,) or list(func.bindings[4].value.attrs["end"]) == [4]
     assert s.struct_info.shape[1].value == 4
+
+
+def test_what_a_block_hides_is_not_named_after_it():
+    """Neither the fields of a tuple that leaves a block, nor a tuple whose items do."""
+    mod = module('''
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    with R.dataflow():
+        hidden = R.exp(x)
+        pair = (hidden, x)
+        parts = R.split(x, 2)
+        one = parts[0]
+        two = parts[1]
+        R.output(pair, one, two)
+    first = pair[0]
+    second = pair[1]
+    return (R.negative(first), second, (one, two))
+''')
+    after = T.CanonicalizeBindings()(mod)
+    assert well_formed(after)
+    x = np.float32([1, 2])
+    found, wanted = (evaluate(m, [x]) for m in (after, mod))
+    for a, b in zip((*found[:2], *found[2]), (*wanted[:2], *wanted[2]), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert after["main"].body.body.fields[1] is after["main"].params[0]
 
 
 def test_fuse_ops_leaves_items_outside():

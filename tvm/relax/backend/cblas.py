@@ -5,11 +5,14 @@ from ....codegen.cblas import GEMM
 from ....ir.relax.patterns.forms import is_op, wildcard
 from ....ir.transform.fuse_by_pattern import fuse_ops_by_pattern
 from .pattern_registry import get_patterns_with_prefix, register_patterns
+from .utils import has_leaking_intermediate_variables
 
 
 def _fits(context):
     """Whether a BLAS has the product: of two tensors of one of its dtypes, the second a matrix of known size, and a
-    bias of its columns."""
+    bias of its columns. It gives nothing but the result."""
+    if has_leaking_intermediate_variables(context):
+        return False
     found = context.annotated_expr
     axes = found["turned"].attrs.get("axes") if "turned" in found else None
     swaps = axes is None or [int(a) % 2 for a in axes] == [1, 0]

@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from ....ir.dtype import DataType
+from ....ir.expr import IntImm
 from ....ir.relax.block_builder import BlockBuilder
 from ....ir.relax.expr import (DataflowVar, RelaxTuple, RelaxVar, TensorStructInfo, TupleGetItem, TupleStructInfo,
                                const)
@@ -46,12 +47,16 @@ class Optimizer:
 
     @staticmethod
     def _require(params):
+        if not params:
+            raise ValueError("optimizers take one parameter or more")
         for n, p in enumerate(params):
             if not isinstance(p, (RelaxVar, DataflowVar)):
                 raise ValueError(f"parameter {p} is no variable")
             info = p.struct_info
             if not isinstance(info, TensorStructInfo) or not DataType(info.dtype).is_float:
                 raise ValueError(f"optimizers take tensors of floats; parameter {p.name} is {info}")
+            if info.dims is None or not all(isinstance(d, IntImm) for d in info.dims):
+                raise ValueError(f"parameter {p.name} is {info}: its state takes a known shape")
             if info.dtype != params[0].struct_info.dtype:
                 raise ValueError(f"parameters must have one dtype: {p.name} has {info.dtype}, {params[0].name} "
                                  f"{params[0].struct_info.dtype}")
