@@ -263,7 +263,8 @@ def index_put(b, x, indices, values, accumulate=False):
     if len(axes) == 1 and b.dtype(indices[axes[0]]) == "bool" and axes == [0] and not b.rank(values):
         mask = indices[0]
         mask = b.op("reshape", mask, [*b.dims(mask), *[1] * (b.rank(x) - b.rank(mask))])
-        return b.op("where", mask, b.cast(values, b.dtype(x)), x)
+        values = b.cast(values, b.dtype(x))
+        return b.op("where", mask, b.op("add", x, values) if accumulate else values, x)
     _no_masks(b, indices)
     order = [*axes, *(k for k in range(b.rank(x)) if k not in axes)]
     front = x if order == sorted(order) else b.op("permute_dims", x, order)

@@ -178,7 +178,8 @@ def tanhshrink(b, x):
 
 @converts("threshold")
 def threshold_(b, x, threshold, value, inplace=False):
-    return b.op("where", b.made("greater", x, b.const_like(threshold, x)), x, b.const_like(value, x))
+    """NaN, which is not below, stays."""
+    return b.op("where", b.made("less_equal", x, b.const_like(threshold, x)), b.const_like(value, x), x)
 
 
 @converts("logsigmoid", "log_sigmoid")
@@ -308,7 +309,12 @@ def div(b, x, y, rounding_mode=None, out=None):
     return b.op("divide", x, y) if rounding_mode is None else b.op("trunc", b.made("divide", x, y))
 
 
-@converts("pow", "ipow", "float_power")
+@converts("float_power")
+def float_power(b, x, exponent):
+    return b.op("power", *(b.as_operand(v, "float64") for v in (x, exponent)))
+
+
+@converts("pow", "ipow")
 def power(b, x, exponent):
     if not b.is_tensor(x) and not b.is_tensor(exponent):
         return x ** exponent
@@ -399,13 +405,14 @@ def copysign(b, x, y):
 
 @converts("hypot")
 def hypot(b, x, y):
-    """The length of (x, y), whose squares may be beyond the dtype."""
+    """The length of (x, y), whose squares may be beyond the dtype; by an infinity that, also where the other is NaN."""
     x, y = (b.op("abs", v) for v in b.common(x, y))
     most, one = b.op("maximum", x, y), b.const_like(1, x)
     part = b.op("divide", b.made("minimum", x, y), most)
     length = b.op("multiply", most, b.made("sqrt", b.made("add", one, b.made("multiply", part, part))))
-    ends = b.made("logical_or", b.made("equal", most, b.const_like(0, x)), b.made("isinf", most))
-    return b.op("where", ends, most, length)
+    length = b.op("where", b.made("equal", most, b.const_like(0, x)), most, length)
+    infinite = b.made("logical_or", b.made("isinf", x), b.made("isinf", y))
+    return b.op("where", infinite, b.const_like(math.inf, x), length)
 
 
 @converts("erfc", "special_erfc")

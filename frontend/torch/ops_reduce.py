@@ -192,7 +192,8 @@ def argsort(b, x, dim=-1, descending=False, stable=False):
     return b.op("argsort", x, dim, descending)
 
 
-ATEN["argsort.stable"] = lambda b, x, stable=False, dim=-1, descending=False: argsort(b, x, dim, descending)
+ATEN["argsort.stable"] = lambda b, x, stable=False, dim=-1, descending=False: b.op(
+    "argsort", x, dim, descending, "int64")
 
 
 @converts("sort", table=ATEN)
@@ -237,41 +238,56 @@ def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's nam
     return b.op("topk", x, k=k, axis=dim, largest=largest, ret_type="both", dtype="int64")
 
 
+_REDUCTIONS = ("none", "mean", "sum")  # as ATen numbers them
+
+
 @converts("cross_entropy", table=FUNCTIONS)
 def cross_entropy(b, x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     if label_smoothing or category(b.dtype(target)) == 2:
         return _soft_cross_entropy(b, x, target, weight, ignore_index, reduction, label_smoothing)
-    return b.op("nn.nll_loss", b.made("nn.log_softmax", x), target, weight, reduction, ignore_index)
+    logs = b.made("nn.log_softmax", x, 1 if b.rank(x) > 2 else -1)
+    return b.op("nn.nll_loss", logs, target, weight, reduction, ignore_index)
 
 
 def _soft_cross_entropy(b, x, target, weight, ignore_index, reduction, smoothing):
     """Against probabilities of classes, or classes and a share of all others."""
-    if weight is not None or ignore_index >= 0:
-        raise ValueError("cross_entropy of probabilities or with label_smoothing takes no weight and no ignore_index")
+    of_classes = category(b.dtype(target)) != 2
+    if weight is not None or not of_classes and ignore_index >= 0:
+        raise ValueError("cross_entropy with label_smoothing takes no weight, and that of probabilities no "
+                         "ignore_index either")
     axis = 1 if b.rank(x) > 1 else 0
     logs, classes = b.op("nn.log_softmax", x, axis), b.dims(x)[axis]
     if not isinstance(classes, int):
         raise ValueError(f"the number of classes, {classes}, must be static: pin it")
-    if category(b.dtype(target)) != 2:
+    kept = b.op("not_equal", target, b.const_like(ignore_index, target)) if of_classes else None
+    if of_classes:
         target = b.cast(b.op("one_hot", target, 1.0, 0.0, classes, axis), b.dtype(x))
     if smoothing:
-        kept = b.made("multiply", target, b.const_like(1 - smoothing, x))
-        target = b.op("add", kept, b.const_like(smoothing / classes, x))
+        own = b.made("multiply", target, b.const_like(1 - smoothing, x))
+        target = b.op("add", own, b.const_like(smoothing / classes, x))
     loss = b.op("negative", b.made("sum", b.made("multiply", target, logs), [axis]))
+    if of_classes:
+        loss = b.op("where", kept, loss, b.const_like(0, x))
+        if reduction == "mean":  # of those that count
+            return b.op("divide", b.made("sum", loss), b.made("sum", b.made("astype", kept, b.dtype(x))))
     return loss if reduction == "none" or not b.rank(loss) else b.op(reduction, loss)
 
 
 @converts("cross_entropy_loss", table=ATEN)
 def cross_entropy_loss(b, x, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    return cross_entropy(b, x, target, weight, None, ignore_index, None, ("none", "mean", "sum")[reduction],
-                         label_smoothing)
+    return cross_entropy(b, x, target, weight, None, ignore_index, None, _REDUCTIONS[reduction], label_smoothing)
+
+
+@converts("nll_loss", "nll_loss_nd", "nll_loss2d", table=ATEN)
+def nll_loss(b, x, target, weight=None, reduction=1, ignore_index=-100):
+    return b.op("nn.nll_loss", x, target, weight, _REDUCTIONS[reduction], ignore_index)
 
 
 @converts("mse_loss")
 def mse_loss(b, x, target, size_average=None, reduce=None, reduction="mean"):
     reduction = size_average if size_average in (0, 1, 2) and reduce is None and reduction == "mean" else reduction
-    reduction = ("none", "mean", "sum")[reduction] if isinstance(reduction, int) else reduction
+    reduction = _REDUCTIONS[reduction] if isinstance(reduction, int) else reduction
     squares = b.op("square", b.made("subtract", x, target))
     return squares if reduction == "none" else b.op(reduction, squares)
 

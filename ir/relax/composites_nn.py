@@ -57,6 +57,7 @@ def nll_loss(ops, predictions, targets, weights=None, reduction="mean", ignore_i
     if weights is not None:
         weight = ops("multiply", weight, ops("take", weights, classes, 0))
     loss = ops("negative", ops("multiply", picked, weight))
+    loss = ops("where", kept, loss, ops("full_like", loss, 0))  # what is ignored may have picked an infinity
     if reduction == "none":
         return loss
     total = ops("sum", loss)

@@ -152,6 +152,31 @@ def test_means_and_writes_at_places():
     check(some, (torch.randn(3, 4), torch.tensor([[2, 0, 0, 1], [1, 1, 1, 2], [3, 2, 1, 0]])))
 
 
+def test_losses():
+    """By each reduction, with targets that are ignored, and classes on an axis that is not the last."""
+    x, target = torch.randn(2, 3, 4), torch.tensor([[0, 1, 2, -100], [2, -100, 0, 1]])
+    masked, chosen = torch.tensor([[-torch.inf, 0.5, 1]] * 2), torch.tensor([2, -100])
+
+    def losses(x, target, masked, chosen):
+        return tuple(loss for how in ("none", "sum", "mean") for loss in (
+            F.nll_loss(x, target, reduction=how), F.cross_entropy(x, target, reduction=how),
+            F.cross_entropy(x, target, label_smoothing=0.1, reduction=how),
+            F.nll_loss(masked, chosen, reduction=how)))
+    check(losses, (x, target, masked, chosen))
+
+
+def test_odd_numbers():
+    nan, inf = torch.nan, torch.inf
+
+    def found(x, y, i, m, v):
+        return (F.threshold(x, 0.5, 7), torch.hypot(x, y), torch.float_power(i, -2), torch.argsort(x[2:], stable=True),
+                x.index_put((m,), v, accumulate=True))
+    mod = check(found, (torch.tensor([nan, -inf, 0, 3.0]), torch.tensor([1, nan, 0, 4.0]), torch.arange(1, 4),
+                        torch.tensor([False, False, True, True]), torch.tensor(0.5)))
+    dtypes = [f.dtype for f in mod["main"].ret_struct_info.fields]
+    assert dtypes == ["float32", "float32", "float64", "int64", "float32"]
+
+
 def test_attention_and_symbolic_sizes():
     def attended(q, mask):
         return (F.scaled_dot_product_attention(q, q, q, mask), F.scaled_dot_product_attention(q[0], q[0], q[0]),
