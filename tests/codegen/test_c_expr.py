@@ -130,7 +130,7 @@ def test_exact_text(e, text):
 LITERALS = [
     ("float32", -0.0, "-0.0f"), ("float32", 0.1, "0.1f"), ("float32", 1 / 3, "0.33333334f"),
     ("float32", 1e-45, "1e-45f"),
-    ("float32", 1e20, "1e+20f"), ("float32", 3.0, "3.0f"), ("float32", 1e39, "INFINITY"),
+    ("float32", 1e20, "1e+20f"), ("float32", 3.0, "3.0f"),
     ("float32", float("inf"), "INFINITY"),
     ("float32", float("-inf"), "-INFINITY"), ("float32", float("nan"), "NAN"), ("float32", 16777216.0, "16777216.0f"),
     ("float32", 3.4028234663852886e38, "3.4028235e+38f"), ("float64", 0.1, "0.1"), ("float64", 1.0, "1.0"),
