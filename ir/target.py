@@ -52,6 +52,12 @@ class TargetKind(str):
         return str(self)
 
 
+def kind_of(target):
+    """The kind that a program's target says: a Target, its text, or a dict of options of a target without a row."""
+    kind = target.get("kind") if isinstance(target, dict) else getattr(target, "kind", target)
+    return str(kind).split()[0].split("-")[0]
+
+
 @dataclass(frozen=True)
 class Memory:
     """A memory that buffers of a scope lie in: its size in bytes (None: not limited here), the alignment of buffers in

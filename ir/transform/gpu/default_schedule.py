@@ -5,7 +5,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, free_vars, substitute
 from ...node import collect
 from ...schedule.schedule import Schedule
-from ...target import Target
+from ...target import Target, kind_of
 from ...tir.function import PrimFunc
 from ...tir.stmt import BlockRealize
 from ..walk import StmtMutator
@@ -42,8 +42,7 @@ def _is_for_gpu(name, func):
         if target is None:
             raise ValueError(f"the function {name} has no target: write `with tvm.target.Target(\"cuda\"):` around, or "
                              "give it the attribute \"target\"")
-    kind = target.get("kind") if isinstance(target, dict) else getattr(target, "kind", target)
-    return str(kind).split()[0].split("-")[0] in GPUS
+    return kind_of(target) in GPUS
 
 
 def _leaves(sch):

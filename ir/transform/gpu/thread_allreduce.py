@@ -12,6 +12,7 @@ from math import prod
 from ...arith import Analyzer
 from ...expr import EQ, Call, Cast, IntImm, Select, StringImm, Var, const, free_vars, is_const_int, substitute
 from ...node import Mutator, collect
+from ...target import kind_of
 from ...te.tensor import CommReducer
 from ...tir.buffer import decl_buffer
 from ...tir.device_ops import ALLREDUCE
@@ -50,8 +51,7 @@ class _Axis:
 class _Lower(StmtMutator):
     def __init__(self, func, shuffles, active):
         self.func, self.shuffles, self.active = func, shuffles, active
-        target = func.attrs.get("target")
-        self.masked = not active or not isinstance(target, dict) or target.get("kind") != "metal"
+        self.masked = not active or kind_of(func.attrs.get("target")) != "metal"
         self.axes, self.reducers, self.results = [], [], {}  # results: old buffer -> (new one, index of the result)
         self.varying, self.skipped = set(), None
         self.an = Analyzer()
