@@ -17,7 +17,7 @@ SIZE = 96
 # what each step must have left in the program that is printed
 SIGNS = {"plain loops": "for m, n in T.grid(96, 96)", "blocked 32 x 32": "T.grid(24, 4, 32, 32)",
          "vectorized": "in T.vectorized(32)", "permuted": "T.grid(24, 32, 4)",
-         "array packed": 'packedB = T.alloc_buffer((3, 96, 32), "float32")', "cache written": 'scope="local"',
+         "array packed": "packedB = T.alloc_buffer((3, 96, 32))", "cache written": 'scope="local"',
          "parallel": "in T.parallel(3)", "register tile": "in T.unroll(8)"}
 
 
