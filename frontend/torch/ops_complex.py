@@ -5,7 +5,6 @@ Pair in the graph's values, and no input or result of a function.
 """
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import expr as E
 from ..dtype import DataType
-from ..expr import Call, IterVar, StringImm, as_expr, const, is_const_int, match_dtype
+from ..expr import Call, IterVar, StringImm, as_expr, is_const_int, match_dtype
 from ..node import structural_equal
 from ..target import Target, TargetError
 from ..tir import intrin
@@ -342,7 +342,7 @@ def _index_map(mapping, *, index_dtype="int64"):
 
 
 ROWS = {
-    **{name: _runtime_op(build) for name, build in BUILDERS.items()}, "vscale": intrin.vscale,
+    **{name: _runtime_op(build) for name, build in BUILDERS.items()},
     # functions
     "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
     # loops

@@ -18,7 +18,7 @@ from .device_ops import ALLREDUCE, allreduce_parts
 from .function import PrimFunc
 from .interpreter import run
 from .region import full_region, relax, union
-from .stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For
+from .stmt import BlockRealize, BufferLoad, BufferRegion, BufferStore, For
 
 MOST_TRIED = 1 << 14  # instances of a block that are looked at one by one
 KINDS = ("reads", "writes")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingot.ir import expr as E
 from ingot.ir import tir
-from ingot.ir.expr import Cast, FloatImm, IntImm, Let, Not, Ramp, Select, Var, const
+from ingot.ir.expr import Cast, FloatImm, Let, Not, Ramp, Select, Var, const
 from ingot.ir.node import structural_equal
 
 VARIABLES = {name: Var(name) for name in "ijk"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...expr import (EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, CompareExpr, Div, FloatImm, FloorDiv,
-                     FloorMod, IntImm, Let, Mod, Not, Or, PrimExpr, Select, Sub, Var, const, substitute)
+                     FloorMod, IntImm, Mod, Not, Or, PrimExpr, Sub, Var, const, substitute)
 from ...node import Mutator, Node, collect
 from ...upper import provides, upper
 from ..canonical import INDEX_TYPES

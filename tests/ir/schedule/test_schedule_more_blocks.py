@@ -5,7 +5,7 @@ import pytest
 from interp import run
 from ingot.ir import tir
 from ingot.ir.node import collect
-from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
+from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
 from primitive_table import tile
 from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, replayed,

@@ -10,7 +10,7 @@ from ingot.ir.tir.index_map import IndexMap
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.script import tir as T
 from schedule_programs import (arrays_for, assert_same, halves, matmul, packed_conv, padded, realize, replayed,
-                               running_sum, schedule, softmax_by_rows, symbolic)
+                               schedule, softmax_by_rows, symbolic)
 
 
 @pytest.mark.parametrize("index_map, shape", [
