@@ -104,8 +104,8 @@ def _getter(names):
 
 
 def make_node(type_key, **kwargs):
-    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields; "DictAttrs" is a dict of immediates.
-    What a class has as a property, as the shape of a Tensor, follows from the fields."""
+    """The node of the class that a name means, "tir.IntImm" or "IntImm", with these fields; "DictAttrs" is a dict of
+    immediates. What a class has as a property, as the shape of a Tensor, follows from the fields."""
     name = type_key.rpartition(".")[2]
     if kwargs.get("span", 0) is None:  # as TVM's nodes have one
         del kwargs["span"]

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import Range, is_const_int
-from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.buffer import row_major_strides
+from ..node import Mutator, Visitor, collect
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BufferLoad, MatchBufferRegion, seq
 from .blocks import buffers_of, name_of
@@ -140,8 +139,7 @@ def only_indexes(block, buffer):
 def require_plain_pointers(ctx, realizes, buffer, argument):
     """Refuse where blocks use pointers into a buffer with a layout of its own: a copy, which is compact and begins where
     its memory does, has its elements elsewhere."""
-    if is_const_int(buffer.elem_offset, 0) and (not buffer.strides or structural_equal(
-            buffer.strides, row_major_strides(buffer.shape))):
+    if is_const_int(buffer.elem_offset, 0) and buffer.is_row_major:
         return
     for realize in realizes:
         if _is_pointed_at(buffer, (realize.block.init, realize.block.body)):

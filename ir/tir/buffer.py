@@ -67,18 +67,19 @@ class Buffer(Node):
         strides."""
         return upper("address_of")(self[self.indices_at(as_expr(offset))])
 
+    @property
+    def is_row_major(self):
+        """Whether the elements lie one behind the other, in the order of their indices."""
+        return not self.strides or structural_equal(self.strides, row_major_strides(self.shape))
+
     def indices_at(self, offset):
         """Where the element `offset` after the first lies, in row-major order."""
         if is_const_int(offset, 0) or not self.shape:
             return tuple(const(0, e.dtype) for e in self.shape)
-        if self.strides and not structural_equal(self.strides, row_major_strides(self.shape)):
+        if not self.is_row_major:
             raise ValueError(f"buffer {self.name} has strides: which element is {offset} after its first is not known; "
                              "use T.address_of(A[i, j])")
-        indices = []
-        for extent in reversed(self.shape[1:]):
-            indices.append(offset % extent)
-            offset = offset // extent
-        return (offset, *reversed(indices))
+        return unflatten_index(offset, self.shape)
 
     def in_elements(self, offset, dtype):
         """An offset that counts numbers of `dtype`, in elements. ValueError where it may be within an element."""
@@ -202,6 +203,15 @@ def row_major_strides(shape):
         strides.append(step)
         step = step * extent
     return tuple(reversed(strides))
+
+
+def unflatten_index(flat, shape):
+    """The indices in an array of `shape` of row-major offset `flat`."""
+    out, rest = [], flat
+    for extent in reversed(shape[1:]):
+        out.append(rest % extent)
+        rest = rest // extent
+    return tuple(reversed(out + [rest])) if shape else ()
 
 
 class _Substitute(Mutator):

@@ -14,6 +14,7 @@ from ...expr import IntImm, PrimExpr, Var, as_expr, const, free_vars, is_const_i
 from ...node import Mutator, structural_equal
 from ...op import InferError
 from ...te.tensor import ComputeOp
+from ...tir.buffer import unflatten_index  # noqa: F401 - what operators index with
 from ..expr import ShapeExpr, TensorStructInfo
 
 
@@ -346,12 +347,3 @@ def flat_index(indices, shape):
     for i, extent in zip(indices, shape):
         flat = i if flat is None else flat * extent + i
     return const(0) if flat is None else flat
-
-
-def unflatten_index(flat, shape):
-    """The indices in an array of `shape` of row-major offset `flat`."""
-    out, rest = [], flat
-    for extent in reversed(shape[1:]):
-        out.append(rest % extent)
-        rest = rest // extent
-    return tuple(reversed(out + [rest])) if shape else ()
