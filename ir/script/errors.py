@@ -6,6 +6,7 @@ import inspect
 from contextlib import contextmanager
 
 from ..module import BaseFunc
+from .typed import typed_lines
 
 RENDERERS = []  # what is told of the error of a script that is refused, before it is raised
 
@@ -50,7 +51,7 @@ class Source:
     def of(obj, frame):
         """The source of a function or class that is decorated in `frame`; ScriptError when Python does not have it."""
         try:
-            lines, first, filename = _class_lines(obj, frame) if inspect.isclass(obj) else _function_lines(obj)
+            lines, first, filename = (_class_lines if inspect.isclass(obj) else _function_lines)(obj, frame)
             return Source("".join(lines), filename, first)
         except (OSError, TypeError) as error:
             raise ScriptError(f"the source of {getattr(obj, '__name__', obj)!r} is not known to Python ({error}); "
@@ -76,10 +77,17 @@ class Source:
         return ScriptError(message, self.filename, index + 1 + self._before, column, text)
 
 
-def _function_lines(func):
+def _function_lines(func, frame):
     """(lines, number of the first, file name) of a function."""
-    lines, first = inspect.getsourcelines(func)
-    return lines, max(first, 1), inspect.getsourcefile(func) or inspect.unwrap(func).__code__.co_filename
+    code = inspect.unwrap(func).__code__
+    try:
+        lines, first = inspect.getsourcelines(func)
+    except OSError:
+        lines, first = typed_lines(func.__name__, frame, [code]), code.co_firstlineno
+        if lines is None:
+            raise
+        lines = inspect.getblock(lines[first - 1:])
+    return lines, max(first, 1), inspect.getsourcefile(func) or code.co_filename
 
 
 def _class_lines(cls, frame):
@@ -93,7 +101,7 @@ def _class_lines(cls, frame):
     places = [(f, f.__code__, f.__code__.co_firstlineno) for f in own] + [(frame, frame.f_code, frame.f_lineno)]
     for place, code, line in places:
         try:
-            lines = inspect.findsource(place)[0]
+            lines = _lines_around(place, code, cls.__name__, frame)
             node = _class_at(ast.parse("".join(lines)), cls.__name__, line)
         except (OSError, SyntaxError):
             continue
@@ -104,6 +112,17 @@ def _class_lines(cls, frame):
         raise OSError("could not find class definition")
     lines, line = inspect.findsource(cls)  # whose functions were read by themselves
     return inspect.getblock(lines[line:]), line + 1, inspect.getsourcefile(cls)
+
+
+def _lines_around(place, code, name, frame):
+    """The lines of the text that a function or frame is in, and `name` with it. Raises OSError where it is lost."""
+    try:
+        return inspect.findsource(place)[0]
+    except OSError:
+        lines = typed_lines(name, frame, [code])
+        if lines is None:
+            raise
+        return lines
 
 
 def _class_at(tree, name, line):

@@ -68,7 +68,10 @@ print(sorted(g.name_hint for g in WithRelax.get_global_vars()))
 def wrong(A: T.Buffer((8,), "float32")):
     A[0] = nothing
 ''', '''
-exec("@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = 1.0")
+exec("@I.ir_module\\nclass Known:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = 1.0")
+print("A[0] = T.float32(1.0)" in Known.script())
+''', '''
+exec("@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = VALUE".replace("VALUE", "2.0"))
 ''']
 
 
@@ -85,7 +88,7 @@ def outputs():
 
 
 def test_modules_and_functions_of_cells(outputs):
-    assert outputs[:6] == ["", "", "8.0 True\n", "21.0\n", "35.0\n", "['double', 'main']\n"]
+    assert [*outputs[:6], outputs[7]] == ["", "", "8.0 True\n", "21.0\n", "35.0\n", "['double', 'main']\n", "True\n"]
 
 
 def test_errors_point_into_the_cell(outputs):
@@ -94,5 +97,5 @@ def test_errors_point_into_the_cell(outputs):
 
 
 def test_executed_text_without_a_source_says_so(outputs):
-    name, message = outputs[7]
+    name, message = outputs[8]
     assert name == "ScriptError" and "the source of 'Unknown' is not known to Python" in message

@@ -1,6 +1,7 @@
 """Where the text of a decorated function or class comes from: files, notebooks, doctests, executed text, a prompt."""
 import doctest
 import linecache
+import os
 import subprocess
 import sys
 import textwrap
@@ -59,7 +60,63 @@ def test_an_error_names_the_line_of_executed_text():
 
 def test_executed_text_that_nobody_has():
     with pytest.raises(ScriptError, match="the source of 'Module' is not known to Python"):
-        execute(TEXT.replace("VALUE", "7"), "<cell 3>", cached=False)
+        exec(compile(TEXT.replace("VALUE", "7"), "<cell 3>", "exec"), {"T": T, "I": I})
+
+
+@pytest.mark.parametrize("value", [5, 6])
+def test_executed_text_that_a_variable_holds(value):
+    text = "\n" + TEXT.replace("VALUE", str(value))
+    other = text.replace(str(value), "9")  # the same lines, another program
+    mod = execute(text, "<cell 4>", cached=False)["Module"]
+    assert stored(mod) == value and other != text
+    function = textwrap.dedent(text[text.index("    @T.prim"):])
+    names = {"T": T}
+    exec(function, names)
+    assert f"T.float32({value}" in names["main"].script()
+    inside = "def make():\n" + textwrap.indent(function, "    ") + "    return main\n"
+    exec(inside, names)
+    assert f"T.float32({value}" in names["make"]().script()
+
+
+def test_executed_text_points_to_its_line():
+    with pytest.raises(ScriptError, match="'VALUE' is not defined") as caught:
+        execute(TEXT, "<cell 5>", cached=False)
+    assert (caught.value.filename, caught.value.line) == ("<cell 5>", 7)
+
+
+@pytest.mark.parametrize("arguments, prompt", [(["-c", None], False), (["-"], False), (["-i", "-q"], True)])
+def test_text_on_the_command_line(tmp_path, arguments, prompt):
+    """python -c, a file on standard input, and a terminal, whose history keeps what is typed."""
+    text = ("from ingot.script import ir as I, tir as T\n" + TEXT.replace("VALUE", "5")
+            + "\nprint(Module.script())\n")
+    command = [sys.executable, *(text if a is None else a for a in arguments)]
+    if prompt:
+        assert "T.float32(5" in at_a_prompt(command, text)
+        return
+    (tmp_path / "program").write_text(text)
+    with open(tmp_path / "program") as program:
+        done = subprocess.run(command, stdin=program, capture_output=True, text=True)
+    assert "T.float32(5" in done.stdout, done.stderr
+
+
+def at_a_prompt(command, text):
+    """What a terminal shows of a program in which `text` is typed."""
+    pty = pytest.importorskip("pty")
+    pytest.importorskip("readline")
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(command[0], command)
+    for line in (*text.split("\n"), "exit()"):
+        os.write(terminal, line.encode() + b"\n")
+    shown = b""
+    try:
+        while part := os.read(terminal, 1 << 16):
+            shown += part
+    except OSError:  # the program has ended
+        pass
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return shown.decode()
 
 
 @pytest.mark.parametrize("value", [0, 1])
