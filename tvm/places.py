@@ -5,7 +5,7 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""
-_ffi _ffi.base _ffi.runtime_ctypes
+_ffi _ffi.base _ffi.registry _ffi.runtime_ctypes
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
