@@ -10,12 +10,12 @@ undefined. Loop variables and dimensions, and sums in an index, which lie inside
 from __future__ import annotations
 
 from ..ir.dtype import DataType
-from ..ir.expr import (Add, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
+from ..ir.expr import (Add, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, StringImm, Sub, Var,
                        is_const_int)
 from ..ir.node import collect
 from ..ir.tir.intrinsics import ALL_INTRINSICS
 from ..ir.tir.stmt import BufferLoad
-from .c_types import SMALL_FLOATS, dlpack_type, fits_int, literal
+from .c_types import SMALL_FLOATS, c_string, dlpack_type, fits_int, literal
 from .c_vectors import VECTOR_REDUCTIONS, EmitError, Vectors, choice
 from .dialect import C
 from .micro_kernels import micro_kernel
@@ -313,8 +313,10 @@ class CExpr(Vectors):
             extents = [self.text(d) for d in shape.args] or ["1"]
             values = ", ".join(map(str, (data, code, bits, len(shape.args), *extents)))
             return f"ingot_arg_tensor(INGOT_DENSE({values}))"
+        if isinstance(e, StringImm):
+            return f'ingot_arg_text("{c_string(e.value)}")'
         if e.dtype == "handle":
-            raise EmitError("a packed function gets tensors and numbers: pass a buffer, not its pointer")
+            raise EmitError("a packed function gets tensors, numbers and texts: pass a buffer, not its pointer")
         kind = "real" if e.dtype.is_float else "int"
         return f"ingot_arg_{kind}({self.text(e)})"
 

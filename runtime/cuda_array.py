@@ -173,7 +173,15 @@ def empty(shape, dtype, device):
     return CudaArray(block.pointer, shape, dtype, device, block)
 
 
-BACKENDS[CUDA] = Backend(why_absent, synchronize, empty, compute_version)
+def _facts(index):
+    """`properties` by the names of device.FACTS."""
+    found = properties(index)
+    names = {"api_version": "runtime", "available_global_memory": "free_bytes", "driver_version": "driver",
+             "l2_cache_size_bytes": "l2_cache_bytes", "total_global_memory": "total_bytes"}
+    return {**found, **{name: found[key] for name, key in names.items()}, "compute_version": compute_version(index)}
+
+
+BACKENDS[CUDA] = Backend(why_absent, synchronize, empty, _facts)
 
 
 def _on_cuda(tensor):

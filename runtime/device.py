@@ -1,23 +1,29 @@
-"""Devices by DLPack's numbers: the CPU, and CUDA's."""
+"""Devices by DLPack's numbers. Code runs on the CPU and on CUDA's; the others have a name, and do not exist here."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 CPU, CUDA = 1, 2
-_NAMES = {CPU: "cpu", CUDA: "cuda"}
-_TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx": CUDA}
+_NAMES = {CPU: "cpu", CUDA: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 12: "ext_dev",
+          15: "webgpu", 16: "hexagon"}
+_TYPES = {**{name: number for number, name in _NAMES.items()}, "llvm": CPU, "c": CPU, "gpu": CUDA, "nvptx": CUDA,
+          "cl": 4}
+# What a device may say of itself; None where it does not say.
+FACTS = ("api_version", "available_global_memory", "compute_version", "device_name", "driver_version",
+         "l2_cache_size_bytes", "max_clock_rate", "max_shared_memory_per_block", "max_thread_dimensions",
+         "max_threads_per_block", "multi_processor_count", "total_global_memory", "warp_size")
 
 
 @dataclass(frozen=True)
 class Backend:
     """What is done with devices of a kind. why_absent(index): why one cannot be used, one line, or None; synchronize(
-    index); empty(shape, dtype, device): a new tensor; version(index): "8.0", or None of what has none."""
+    index); empty(shape, dtype, device): a new tensor; facts(index): {name of FACTS: what}."""
 
     why_absent: Callable
     synchronize: Callable
     empty: Callable
-    version: Callable = lambda index: None
+    facts: Callable = lambda index: {}
 
 
 BACKENDS = {}  # DLPack's number: Backend, from the modules that have its tensors
@@ -25,7 +31,8 @@ BACKENDS = {}  # DLPack's number: Backend, from the modules that have its tensor
 
 @dataclass(frozen=True)
 class Device:
-    """device_type: DLPack's number; index: which one of these devices."""
+    """device_type: DLPack's number; index: which one of these devices. The names of FACTS are attributes: a CUDA
+    device's "8.0", bytes, threads ...; None of one that is not there, and of the CPU."""
 
     device_type: int
     index: int = 0
@@ -39,13 +46,15 @@ class Device:
         """Whether code can run there."""
         return self.device_type in BACKENDS and BACKENDS[self.device_type].why_absent(self.index) is None
 
-    @property
-    def compute_version(self):
-        """The version of a CUDA device, such as "8.0"; None where there is none, and of the CPU."""
-        return BACKENDS[self.device_type].version(self.index) if self.exist else None
+    def __getattr__(self, name):
+        if name not in FACTS:
+            raise AttributeError(f"a Device has no {name}")
+        return BACKENDS[self.device_type].facts(self.index).get(name) if self.exist else None
 
     def sync(self, stream=None):
         """Wait for the device. On the CPU calls return when their work is done, so there is nothing to wait for."""
+        if not self.exist:
+            raise ValueError(f"there is no device {self} here")
         BACKENDS[self.device_type].synchronize(self.index)
 
     def __str__(self):
@@ -68,11 +77,12 @@ def device(dev_type, dev_id=0):
     return Device(dev_type, dev_id)
 
 
-def cpu(dev_id=0):
-    """The CPU."""
-    return Device(CPU, dev_id)
+def _of_kind(number):
+    def make(dev_id=0):
+        return Device(number, dev_id)
+    make.__name__ = _NAMES[number]
+    make.__doc__ = f"The {_NAMES[number]} device of a number; `exist` says whether it is there."
+    return make
 
 
-def cuda(dev_id=0):
-    """A CUDA device; `exist` says whether it is there."""
-    return Device(CUDA, dev_id)
+cpu, cuda, opencl, vulkan, metal, vpi, rocm, ext_dev, webgpu, hexagon = map(_of_kind, _NAMES)

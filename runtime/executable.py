@@ -14,7 +14,6 @@ import cffi
 from ..codegen.compile import Options, compile_module
 from ..codegen.module import make_module
 from ..codegen.target import is_supported_here
-from ..codegen.toolchain import build_shared
 from ..ir.boundary import InternalError
 from ..ir.expr import free_vars
 from ..ir.module import GlobalVar, IRModule
@@ -34,6 +33,7 @@ from ..ir.transform.pass_table import TIR
 from ..ir.transform.pipeline import TIR_PASSES, lower_module
 from ..ir.transform.segments import outline_segments
 from .library import CompiledLibrary
+from .linking import Linker
 from .machine import Machine, as_value
 from .module import Module, load_module as load_file
 from .ndarray import NDArray, array
@@ -99,7 +99,7 @@ class Executable:
     def __getitem__(self, name):
         """The CompiledLibrary of a graph function; of one that is none, a function. AttributeError names those there
         are."""
-        if name in ("as_text", "as_python", "stats") and name not in self.infos:  # TVM's functions of an executable
+        if name in ("as_text", "as_python", "stats", "default") and name not in self.infos:  # TVM's of an executable
             return getattr(self, name)
         self.require(name)
         return self.libraries.get(name) or self.function(name)
@@ -157,6 +157,8 @@ class Executable:
         """Itself: C is compiled when a function is first called."""
         return self
 
+    default = jit  # ex["default"](device), what a graph executor's GraphModule takes
+
     @property
     def mod(self):
         """What VirtualMachine takes; itself."""
@@ -183,12 +185,10 @@ class Executable:
 
     # ------------------------------------------------------------ files
 
-    def export_library(self, file_name, fcompile=None, workspace_dir=None, **kwargs):
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
         """Write a file that load_module reads: .tar, the module and a folder of C for each network, or .so, a shared
-        library that holds this. What else TVM's takes has no meaning here and must be left out."""
-        if fcompile or workspace_dir or kwargs:
-            raise ValueError("export_library takes a file name only: .so is built by the compiler that CC names")
-        path = Path(file_name)
+        library that holds this; see linking.Linker for the other arguments."""
+        path, linker = Path(file_name), Linker(fcompile, addons, workspace_dir, **options)
         if path.suffix not in (".so", ".tar"):
             raise ValueError(f"{path.name}: an Executable is exported as .so or .tar; a network as a folder of C: "
                              f"exe[{next(iter(self.infos))!r}].export(folder)")
@@ -196,10 +196,9 @@ class Executable:
         if path.suffix == ".tar":
             path.write_bytes(data)
             return
-        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-            source = Path(folder, "executable.c")
-            source.write_text(_embedded(data))
-            build_shared([source], path.resolve(), self.options.target, "none")
+        files = {"executable.c": _embedded(data)}
+        linker.keep(files)
+        linker.link(files, path.resolve(), self.options.target)
 
     def export(self, folder, **options):
         """Write the folder of C of the module's only network, see CompiledLibrary. ValueError where there is no one

@@ -10,14 +10,15 @@ from pathlib import Path
 
 from ..codegen.module import StoredSource, is_parallel
 from ..codegen.target import Target, TargetError, is_supported_here
-from ..codegen.toolchain import ToolchainError, build_object, build_shared, can_build_openmp
+from ..codegen.toolchain import ToolchainError, build_object, can_build_openmp
 from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
+from .linking import Linker
 from .packed import ABI, FFI, PackedFunc
 from .registry import HOOKS, calls_of, hooks_source
 
-_CFLAGS = ("-DINGOT_SHARED",)
+_SHARED = "INGOT_SHARED"  # the macro of a library that a process loads
 _TVM_ENTRY = "__tvm_main__"
 
 
@@ -105,6 +106,16 @@ class Module:
         """Compile and load the C now, not at the first call. Raises ToolchainError."""
         self._build()
 
+    def jit(self, *_, **__):
+        """Itself, compiled: tvm.compile gives a Module where TVM's gives an executable of one."""
+        self._build()
+        return self
+
+    @property
+    def mod(self):
+        """What jit compiles; itself."""
+        return self
+
     def again(self):
         """A module of the same C, which is not compiled yet; itself where it was loaded without C."""
         return self if isinstance(self._source, Path) else Module(self._source, self.type_key)
@@ -126,23 +137,19 @@ class Module:
         self._require_source()
         return self._source.standalone() if fmt == "standalone" else self._source.source()
 
-    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **kwargs):
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
         """Write the module to a file that load_module reads: .so (built with the system's compiler), .c (one file that
         is complete), or .tar (the C, its header, and the runtime's). workspace_dir: a folder that the C is written to,
-        too. The other arguments of TVM's have no meaning here and must be left out."""
-        if fcompile or addons or kwargs:
-            raise ValueError("export_library takes a file name and a workspace_dir: .so is built by the compiler that "
-                             "CC names")
-        path = Path(file_name)
-        writers = {".so": self._compile, ".tar": self._export_tar,
+        too. fcompile, addons and options are for libraries: see linking.Linker."""
+        path, linker = Path(file_name), Linker(fcompile, addons, workspace_dir, **options)
+        writers = {".so": lambda path: self._compile(path, linker), ".tar": self._export_tar,
                    ".c": lambda path: path.write_text(self._source.standalone())}
-        if path.suffix not in writers:
+        if path.suffix not in writers and not fcompile:
             raise ValueError(f"{path.name}: a module is exported as one of {', '.join(writers)}")
         self._require_source()
         if workspace_dir:
-            for name, text in self._source.files(path.stem).items():
-                Path(workspace_dir, name).write_text(text)
-        writers[path.suffix](path)
+            linker.keep(self._source.files(path.stem))
+        writers.get(path.suffix, writers[".so"])(path)
 
     def save(self, file_name, fmt=""):
         """Write the module as export_library does, or, .o, as an object file for a linker, its loops serial."""
@@ -153,7 +160,7 @@ class Module:
         with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
             source = Path(folder, "module.c")
             source.write_text(self._source.standalone())
-            return build_object(source, path, self._source.target, _CFLAGS)
+            return build_object(source, path, self._source.target, (f"-D{_SHARED}",))
 
     def _export_tar(self, path):
         with tarfile.open(path, "w") as tar:
@@ -180,20 +187,14 @@ class Module:
             with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
                 self._load(self._compile(Path(folder, "module.so")))  # once loaded, the file is not needed
 
-    def _compile(self, path):
-        """The shared library of the C at `path`."""
-        with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-            files = self._source.files("module")
-            packed = self._source.packed
-            if packed:
-                files[f"{HOOKS}.c"] = hooks_source(packed)
-            for name, text in files.items():
-                Path(folder, name).write_text(text)
-            target, threads = self._source.target, "none"
-            if is_parallel(files["module.c"]) and can_build_openmp(target):  # else parallel loops are serial
-                threads = "openmp"
-            sources = [Path(folder, f"{name}.c") for name in ("module", *([HOOKS] if packed else []))]
-            return build_shared(sources, path, target, threads, cflags=_CFLAGS)
+    def _compile(self, path, linker=Linker()):
+        """The shared library of the C at `path`; a program that calls C of its own calls this Python's functions."""
+        files, packed, target = self._source.files("module"), self._source.packed, self._source.target
+        if packed:
+            files[f"{HOOKS}.c"] = hooks_source(packed)
+        files.pop("ingot.c", None)
+        parallel = is_parallel(files["module.c"]) and can_build_openmp(target)  # else parallel loops are serial
+        return linker.link(files, path, target, "openmp" if parallel else "none", (_SHARED,))
 
     def _load(self, path):
         """Read the description in a shared library. Raises ValueError where there is none of this version."""

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
+from abc import ABC
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 import cffi
 import numpy as np
@@ -22,7 +24,8 @@ typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } ingot_type;
 typedef struct { int32_t device_type; int32_t device_id; } ingot_device;
 typedef struct { void *data; ingot_device device; int32_t ndim; ingot_type type; int64_t *shape; int64_t *strides;
     uint64_t byte_offset; } ingot_tensor;
-typedef struct { int32_t kind; union { const ingot_tensor *tensor; int64_t integer; double real; } value; } ingot_arg;
+typedef struct { int32_t kind; union { const ingot_tensor *tensor; int64_t integer; double real;
+    const char *text; } value; } ingot_arg;
 typedef struct { int32_t argument; char text[252]; } ingot_error;
 typedef struct { const char *name; const char *dtype; ingot_type type; int32_t ndim; const int64_t *shape;
     const char *const *dims; const char *const *strides; int32_t align; int32_t is_output; int32_t is_wide;
@@ -36,7 +39,7 @@ extern ingot_module ingot_module_info;
 """
 FFI = cffi.FFI()
 FFI.cdef(HEADER)
-TENSOR, INT, REAL = 0, 1, 2
+TENSOR, INT, REAL, TEXT = 0, 1, 2, 3
 _ERR_ASSERT = -11
 
 
@@ -44,7 +47,7 @@ class ModuleError(RuntimeError):
     """A call that stopped at an assertion of the program (T.Assert); the message is the assertion's."""
 
 
-class PackedFunc:
+class PackedFunc(ABC):
     """A function of a module, called with NDArrays, numpy arrays, tensors that have __dlpack__, and numbers.
 
     Outputs are written in place. What the program returns (T.ret), the call returns. Raises InputError (a ValueError)
@@ -163,6 +166,9 @@ class PackedFunc:
     def __repr__(self):
         return f"<ingot PackedFunc {self.name}>"
 
+
+for _kind in (FunctionType, BuiltinFunctionType, MethodType, partial):
+    PackedFunc.register(_kind)  # functions of Python are called by scripts and programs in the same way
 
 _CPU = {"device_type": 1, "device_id": 0}
 

@@ -10,7 +10,7 @@ from ..codegen.c_types import C_TYPES, c_string, dlpack_type
 from ..ir.dtype import DataType
 from ..ir.tir.runtime_ops import PACKED_FUNCTIONS as _FUNCTIONS
 from .ndarray import NDArray
-from .packed import FFI, INT, TENSOR
+from .packed import FFI, INT, TENSOR, TEXT
 
 
 class PackedCallError(RuntimeError):
@@ -141,6 +141,8 @@ def _store(name, given, outputs):
 
 def _value(arg):
     """What Python gets for an argument."""
+    if arg.kind == TEXT:
+        return FFI.string(arg.value.text).decode()
     if arg.kind != TENSOR:
         return int(arg.value.integer) if arg.kind == INT else float(arg.value.real)
     t = arg.value.tensor

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from . import caches, choices, paged_cache, rnn_state
+from . import caches, choices, paged_cache, param_files, rnn_state
 from .builtins import ShapeTuple
 from .machine import FitError
 from .ndarray import NDArray, empty
@@ -152,7 +152,8 @@ _ROWS = {
     "invoke_debug_func": _debug, "debug_print": _debug_print,
     **{f.__name__: f for f in (make_shape, match_shape, match_prim_value, check_shape_info, check_tensor_info,
                                check_tuple_info, check_func_info, check_prim_value_info)},
-    **caches.FUNCTIONS, **choices.FUNCTIONS, **paged_cache.FUNCTIONS, **rnn_state.FUNCTIONS,
+    **caches.FUNCTIONS, **choices.FUNCTIONS, **paged_cache.FUNCTIONS, **param_files.FUNCTIONS,
+    **rnn_state.FUNCTIONS,
     # what a paged cache and an RNN state have in common
     **{f"kv_state_{name}": _of_state(name) for name in (
         "clear", "add_sequence", "remove_sequence", "fork_sequence", "popn", "begin_forward", "end_forward")},

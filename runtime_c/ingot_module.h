@@ -60,15 +60,16 @@ INGOT_INLINE ingot_tensor ingot_tensor_of(void *data, ingot_dtype dtype, int32_t
 
 /* ---- arguments and errors ---------------------------------------------------------------------------------- */
 
-typedef enum ingot_kind { INGOT_TENSOR = 0, INGOT_INT = 1, INGOT_REAL = 2 } ingot_kind;
+typedef enum ingot_kind { INGOT_TENSOR = 0, INGOT_INT = 1, INGOT_REAL = 2, INGOT_TEXT = 3 } ingot_kind;
 
-/* One argument: a tensor, an integer (also a bool) or a floating-point number, as kind says. */
+/* One argument: a tensor, an integer (also a bool), a floating-point number or a text, as kind says. */
 typedef struct ingot_arg {
     int32_t kind;
     union {
         const ingot_tensor *tensor;
         int64_t integer;
         double real;
+        const char *text; /* UTF-8 */
     } value;
 } ingot_arg;
 
@@ -97,6 +98,14 @@ INGOT_INLINE ingot_arg ingot_arg_real(double value)
     ingot_arg arg;
     arg.kind = INGOT_REAL;
     arg.value.real = value;
+    return arg;
+}
+
+INGOT_INLINE ingot_arg ingot_arg_text(const char *text)
+{
+    ingot_arg arg;
+    arg.kind = INGOT_TEXT;
+    arg.value.text = text;
     return arg;
 }
 

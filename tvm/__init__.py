@@ -19,7 +19,8 @@ _INGOT = __name__.rpartition(".")[0]
 # name -> the module that defines it, below ingot
 _DEFINED = {
     **dict.fromkeys(("build", "lower"), "tvm.driver"),
-    **dict.fromkeys(("Device", "cpu", "cuda", "device"), "runtime.device"),
+    **dict.fromkeys(("Device", "cpu", "cuda", "device", "ext_dev", "hexagon", "metal", "opencl", "rocm", "vpi", "vulkan",
+                     "webgpu"), "runtime.device"),
     **dict.fromkeys(("get_global_func", "register_func"), "runtime.registry"),
 }
 TVMError = Exception  # the errors here are Python's, or of a kind of their own: what catches any TVMError, any of these

@@ -5,11 +5,11 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""
-_ffi _ffi.base _ffi.runtime_ctypes
+_ffi _ffi.base _ffi.registry _ffi.runtime_ctypes
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
-contrib.thrust contrib.utils
+contrib.thrust contrib.tvmjs contrib.utils
 diagnostics
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules

@@ -290,7 +290,7 @@ call_llvm_pure_intrin = _of_llvm("call_llvm_pure_intrin", "call_llvm_intrin of o
 
 
 def call_packed(*args):
-    """A call of the packed function that the first argument names, with tensors and numbers; Buffers are tensors."""
+    """A call of the packed function that the first argument names, with tensors, numbers and texts; Buffers are tensors."""
     return Call("int32", "tir.tvm_call_packed", tuple(
         stack_make_array(a) if hasattr(a, "access_ptr") else as_expr(a) for a in args))
 

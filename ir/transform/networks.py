@@ -28,10 +28,12 @@ def _needs(mod, name, around):
     if name in around or not all(is_tensors(p.struct_info) for p in func.params):
         return True
     calls = collect(func.body, RelaxCall)
+    passed = {id(a) for c in calls if c.op in PACKED for a in c.args}  # texts that packed functions get
     return (not (is_tensors(func.ret_struct_info, whole=False)) or bool(collect(func.body, Function))
             or not may_lift_branches(func)
             or any(is_alone(mod, c, (*around, name)) for c in calls) or _has_unknown(mod, name, calls)
-            or any(isinstance(f, (RelaxString, DataTypeImm)) for f in collect(func.body, (RelaxString, DataTypeImm))))
+            or any(id(f) not in passed or isinstance(f, DataTypeImm)
+                   for f in collect(func.body, (RelaxString, DataTypeImm))))
 
 
 def _has_unknown(mod, name, calls):
@@ -62,7 +64,8 @@ def is_alone(mod, call, around=()):
         of_networks = ("call_packed", "call_pure_packed", "call_dps_packed")
         held = isinstance(call.attrs["func"], (RelaxVar, DataflowVar))
         return held or call.op not in of_networks or not is_tensors(call.struct_info) or not all(
-            isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo)) for a in call.args)
+            isinstance(a, RelaxString) or isinstance(a.struct_info, (TensorStructInfo, PrimStructInfo))
+            for a in call.args)
     if call.op == "call":
         func = mod.functions.get(call.attrs["gv"].name)
         return isinstance(func, PrimFunc) or isinstance(func, Function) and not any(

@@ -5,20 +5,21 @@ from __future__ import annotations
 from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..relax.control import graph_functions
-from ..relax.expr import (EFFECTS, PrimValue, RelaxCall, TensorStructInfo, TupleStructInfo, call_tir,
+from ..relax.expr import (EFFECTS, PrimValue, RelaxCall, RelaxString, TensorStructInfo, TupleStructInfo, call_tir,
                           dataflow_function)
 from ..te.create import create_prim_func
 from ..te.operation import extern, placeholder
 from ..tir.intrin import call_packed
 from .dead_code import has_effects
 
+PLAIN = (PrimValue, RelaxString)  # arguments that are written in the program
 PACKED = ("call_packed", "call_pure_packed", "call_dps_packed")
 RETURNED = "packed_results"  # attribute of a PrimFunc: how many of its last tensors what it calls returns, else 0
 
 
 def lower_packed_calls(mod):
     """Requires nothing. Ensures no R.call_dps_packed, R.call_packed or R.call_pure_packed: each is the R.call_tir of a
-    PrimFunc that calls the function with the tensors, the results last, and numbers. What R.call_packed returns is
+    PrimFunc that calls the function with the tensors, the results last, numbers and texts. What R.call_packed returns is
     declared (sinfo_args): tensors of known shape.
 
     Raises ValueError for arguments and results that are others, naming the variable.
@@ -55,15 +56,15 @@ def _prim_func(name, call):
             raise ValueError(f"{name}: {call.op} of {func!r} gives {i}: declare a tensor of known shape and dtype, as "
                              'in sinfo_args=R.Tensor((2, 3), "float32")')
     for a in call.args:
-        if not isinstance(a, PrimValue) and not isinstance(a.struct_info, TensorStructInfo):
-            raise ValueError(f"{name}: {call.op} of {func!r} passes {a.struct_info}: it takes tensors and numbers")
-    tensors = [a for a in call.args if not isinstance(a, PrimValue)]
+        if not isinstance(a, PLAIN) and not isinstance(a.struct_info, TensorStructInfo):
+            raise ValueError(f"{name}: {call.op} of {func!r} passes {a.struct_info}: it takes tensors, numbers and texts")
+    tensors = [a for a in call.args if not isinstance(a, PLAIN)]
     inputs = [placeholder(a.struct_info.shape, a.struct_info.dtype, getattr(a, "name", None) or f"arg{n}")
               for n, a in enumerate(tensors)]
 
     def body(ins, outs):
         ins = iter(ins)
-        given = [a.value if isinstance(a, PrimValue) else next(ins) for a in call.args]
+        given = [a.value if isinstance(a, PLAIN) else next(ins) for a in call.args]
         return call_packed(func, *given, *outs)
 
     outs = extern([i.shape for i in infos], inputs, body, "out", [i.dtype for i in infos])
@@ -73,4 +74,4 @@ def _prim_func(name, call):
     return made.with_attr({"outputs": positions, RETURNED: returned}), tensors
 
 
-__all__ = ["PACKED", "RETURNED", "lower_packed_calls"]
+__all__ = ["PACKED", "PLAIN", "RETURNED", "lower_packed_calls"]

@@ -118,7 +118,7 @@ T = Var("t")
     (loop("i", 4, lambda i: AssertStmt(X[i] < 1.0, tir.as_expr("no"), BufferStore(X, const(0.0), (i,))), "parallel"),
      "an assertion .no. cannot leave a parallel loop"),
     (Evaluate(tir.Call("int32", "tir.tvm_call_packed", (tir.as_expr("f"), Var("p", "handle")))),
-     "a packed function gets tensors and numbers: pass a buffer, not its pointer"),
+     "a packed function gets tensors, numbers and texts: pass a buffer, not its pointer"),
     (BufferStore(X, tir.call_packed("env.f", 1).astype("float32"), (const(0),)),
      "the packed function 'env.f' is called for a value, and in C it returns none"),
     (BufferStore(X, tir.Call("float32", "tir.nonsense", (X[0],)), (const(0),)), "no C function for nonsense of"),

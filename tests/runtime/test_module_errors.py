@@ -216,7 +216,7 @@ def test_packed_functions_take_tensors_and_numbers():
 def f(A: T.Buffer((2,), "float32")):
     T.evaluate(T.call_packed("my.function", A.data))
 """)
-    with pytest.raises(ValueError, match="a packed function gets tensors and numbers: pass a buffer, not its pointer"):
+    with pytest.raises(ValueError, match="a packed function gets tensors, numbers and texts: pass a buffer, not its pointer"):
         tvm.build(func)
 
 

@@ -1,4 +1,5 @@
 """Exported modules: loaded again, in this process and a fresh one, and called from C."""
+import ctypes
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import ingot as tvm
 from ingot import te
 from ingot.codegen.toolchain import ToolchainError
 from ingot.codegen.toolchains import toolchain
+from ingot.contrib import cc
 from ingot.runtime import ModuleError
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -229,8 +231,8 @@ def test_exports_that_are_refused(tmp_path):
     module = built()
     with pytest.raises(ValueError, match="cases.dll: a module is exported as one of .so, .tar, .c"):
         module.export_library(tmp_path / "cases.dll")
-    with pytest.raises(ValueError, match="takes a file name"):
-        module.export_library(tmp_path / "cases.so", fcompile=lambda *_: None)
+    with pytest.raises(ValueError, match="export_library does not take cc: the compiler is the target's"):
+        module.export_library(tmp_path / "cases.so", cc="gcc")
     with pytest.raises(ValueError, match='fmt must be "", "c" or "standalone", not \'ll\''):
         module.get_source("ll")
     module.export_library(tmp_path / "cases.so")
@@ -238,6 +240,21 @@ def test_exports_that_are_refused(tmp_path):
     for use in (loaded.get_source, lambda: loaded.export_library(tmp_path / "again.so")):
         with pytest.raises(ValueError, match="holds no source: copy that file, or export the module as .c or .tar"):
             use()
+
+
+def test_libraries_that_a_function_of_the_caller_links(tmp_path):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "more.c").write_text("int more(void) { return 3; }\n")
+
+    def fcompile(path, files, options):
+        assert path == str(tmp_path / "own.so") and files[-1] == str(tmp_path / "more.c")
+        cc.create_shared(path, files, options)
+
+    tvm.build(vector_add).export_library(
+        tmp_path / "own.so", fcompile=fcompile, addons=[tmp_path / "more.c"], workspace_dir=tmp_path / "c",
+        options=["-O1"])
+    assert "vector_add" in tvm.runtime.load_module(tmp_path / "own.so").function_names
+    assert ctypes.CDLL(str(tmp_path / "own.so")).more() == 3 and (tmp_path / "c" / "own.c").exists()
 
 
 def test_a_module_for_another_machine(tmp_path):

@@ -141,6 +141,14 @@ def test_devices():
     assert cpu.sync() is None and len({cpu, tvm.device("c")}) == 1
     gpu = tvm.cuda(1)
     assert gpu == tvm.device("cuda:1") and str(gpu) == "cuda(1)" and gpu.device_type == 2 and not gpu.exist
+    there = tvm.nd.array(X, tvm.cpu(1))  # any number is this CPU
+    assert there.device == tvm.cpu(1) and there.device.exist and np.array_equal(np.from_dlpack(there), X)
+    assert gpu.max_threads_per_block is cpu.warp_size is cpu.compute_version is None
+    assert str(tvm.vulkan()) == "vulkan(0)" and tvm.device("opencl") == tvm.opencl() and not tvm.metal().exist
+    with pytest.raises(ValueError, match=r"there is no device rocm\(0\) here"):
+        tvm.rocm().sync()
+    with pytest.raises(AttributeError, match="a Device has no speed"):
+        cpu.speed
     with pytest.raises(ValueError, match="unknown device 'tpu'; known: cpu"):
         tvm.device("tpu")
     with pytest.raises(ValueError, match=r"unknown device type 99; known: 1 \(cpu\)"):

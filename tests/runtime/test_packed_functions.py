@@ -160,6 +160,33 @@ def test_functions_of_a_module_call_python():
         assert array.tolist() == [7, 8, 9, 10] and (n, x) == (7, 0.5)
 
 
+def test_texts_reach_the_function():
+    given = []
+    ingot.register_func("my.named", lambda x, text, out: (given.append(text), out.copyfrom(x))[0])
+
+    @I.ir_module
+    class Named:
+        @T.prim_func
+        def f(A: T.Buffer((2,), "float32")):
+            T.evaluate(T.call_packed("my.named", A, 'say "äh?\n"', A))
+
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            y = R.call_dps_packed("my.named", (x, R.str("b")), out_sinfo=R.Tensor((2,), "float32"))
+            return y
+
+    ingot.build(Named["f"], target="c")["f"](np.zeros(2, np.float32))
+    network = ingot.compile(Named)["main"]
+    assert isinstance(network, ingot.runtime.CompiledLibrary) and network(np.ones(2, np.float32)).tolist() == [1, 1]
+    assert given == ['say "äh?\n"', "b"]
+
+
+def test_a_function_that_is_given_is_a_packed_function():
+    ingot.register_func("my.apply", lambda f, x: isinstance(f, ingot.runtime.PackedFunc) and f(x))
+    assert ingot.get_global_func("my.apply")(lambda x: 2 * x, 4) == 8
+    assert not isinstance(3, ingot.runtime.PackedFunc)
+
+
 def test_an_exported_library_calls_python_again(tmp_path):
     @T.prim_func
     def f(A: T.Buffer((2,), "float32")):
@@ -192,7 +219,7 @@ def test_the_registry():
 
 @pytest.mark.parametrize("call, message", (
     ('R.call_pure_packed("f", x, sinfo_args=R.Object())', "declare a tensor of known shape"),
-    ('R.call_pure_packed("f", R.shape([2]), sinfo_args=R.Tensor((2,), "float32"))', "it takes tensors and numbers"),
+    ('R.call_pure_packed("f", R.shape([2]), sinfo_args=R.Tensor((2,), "float32"))', "it takes tensors, numbers and texts"),
 ))
 def test_what_no_packed_function_gets_is_refused(call, message):
     source = f"""

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.contrib import tvmjs
 from ingot.runtime import ShapeTuple
 from ingot.runtime.builtins import PLAIN_CALLS
 from ingot.runtime.vm_functions import (ASSERT_EQUAL_TO_IMM, ASSERT_EQUAL_TO_LOAD, LOAD_SHAPE, NO_OP, STORE_TO_HEAP,
@@ -128,3 +129,31 @@ def test_a_cache_forgets_and_replaces_rows():
         builtin("attention_kv_cache_append")(cache, ingot.nd.array(np.ones((2, 2), "float32")))
     builtin("attention_kv_cache_array_clear")((cache,))
     assert builtin("attention_kv_cache_view")(cache).shape == (0, 3)
+
+
+def test_weights_in_a_folder_of_shards(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = {"w_0": rng.random((3, 4), np.float32), "w_1": np.arange(5, dtype=np.int32),
+               "big": np.array([3.4e38, -3.4e38, np.inf, 0], np.float32)}
+    tvmjs.dump_ndarray_cache(weights, str(tmp_path), meta_data={"by": "test"})
+    weights["w_1"] += 1
+    tvmjs.dump_ndarray_cache({**weights, "w_2": ingot.nd.array(weights["w_0"])}, tmp_path, update_if_exists=True)
+    loaded, meta = tvmjs.load_ndarray_cache(tmp_path / "ndarray-cache.json", ingot.cpu())
+    assert meta == {"by": "test"} and loaded["w_1"].numpy().tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(loaded["w_2"].numpy(), weights["w_0"], rtol=2 ** -8)
+    assert np.isfinite(loaded["big"].numpy()).tolist() == [True, True, False, True]
+    narrow, _ = tvmjs.load_ndarray_cache(str(tmp_path / "ndarray-cache-b16.json"), ingot.cpu())
+    assert narrow["w_0"].dtype == "bfloat16" and np.array_equal(
+        narrow["w_0"].numpy().astype(np.float32), loaded["w_0"].numpy())
+    builtin("ndarray_cache.load")(str(tmp_path), ingot.cpu().device_type, 0)
+    assert len(builtin("param_array_from_cache")("w", -1)) == 3
+    by_name = builtin("param_array_from_cache_by_name")
+    assert [v.shape for v in by_name(["big", "w_0"])] == [(4,), (3, 4)]
+    with pytest.raises(ValueError, match="the cache has no w_7"):
+        by_name(["w_7"])
+    with pytest.raises(ValueError, match="Cannot update record w_1, size mismatch"):
+        tvmjs.dump_ndarray_cache({"w_1": np.zeros(1)}, tmp_path, update_if_exists=True)
+    builtin("ndarray_cache.clear")()
+    tvmjs.dump_ndarray_cache({f"p_{n}": np.full(300_000, n) for n in range(2)}, tmp_path / "2", "raw", shard_cap_mb=3)
+    assert len(list((tmp_path / "2").glob("params_shard_*.bin"))) == 2
+    assert tvmjs.load_ndarray_cache(tmp_path / "2")[0]["p_1"].numpy()[-1] == 1

@@ -173,6 +173,8 @@ def test_graph_executor_and_parameters():
     assert np.array_equal(out.numpy(), X * w) and graph.benchmark(tvm.cpu(), repeat=1, number=1).results
     library = tvm.compile(Net)
     assert np.array_equal(relax.VirtualMachine(library, tvm.cpu())["main"](X, w).numpy(), X * w)
+    assert graph_executor.GraphModule(library["default"](tvm.cpu())).get_input_info() == (
+        {"x": (2, 3), "w": (3,)}, {"x": "float32", "w": "float32"})
     with pytest.raises(KeyError, match="no input 'z'"):
         graph.set_input("z", X)
 

@@ -1,2 +1,3 @@
-"""tvm._ffi: its errors, and devices."""
-from . import base, runtime_ctypes  # noqa: F401
+"""tvm._ffi: its errors, devices, and functions by name."""
+from ...runtime.registry import get_global_func, register_func  # noqa: F401
+from . import base, registry, runtime_ctypes  # noqa: F401

@@ -47,6 +47,19 @@ class GraphModule:
         outputs = self.vm["main"](*(self._inputs[n] for n in self._names))
         self._outputs = outputs if isinstance(outputs, list) else [outputs]
 
+    set_input_zero_copy = set_input  # an NDArray that is set is never copied
+
+    def get_input_info(self):
+        """({input: its shape}, {input: its dtype})"""
+        infos = dict(zip(self._names, self.vm.executable.infos["main"][0]))
+        return ({n: tuple(getattr(d, "value", d) for d in i.shape) for n, i in infos.items()},
+                {n: str(i.dtype) for n, i in infos.items()})
+
+    @property
+    def module(self):
+        """What runs; itself."""
+        return self
+
     def get_num_outputs(self):
         self._require()
         return len(self._outputs)
