@@ -38,6 +38,7 @@ from .runtime.structured import LibraryByShape, structured
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
 from .tvm.driver import build
+from .tvm.relax.pipeline import applied
 
 accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
@@ -51,7 +52,8 @@ def _is_program(model):
 def compile(model, target="host", opt_level=2, threads=None, weights=None, name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
             bounds=None, aliases=None, shapes=None, dtype="float32", requantize="float",
-            ram_limit=None, flash_limit=None, memory=None, weight_groups=1, arithmetic=None):
+            ram_limit=None, flash_limit=None, memory=None, weight_groups=1, arithmetic=None, relax_pipeline="default",
+            tir_pipeline="default"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main", or with only one.
@@ -89,12 +91,15 @@ def compile(model, target="host", opt_level=2, threads=None, weights=None, name=
     memory: {"dtcm": 65536, "sram": "256K"}, the fastest first: memories that the arena is spread over, each an argument
     of NAME_init.
     weight_groups: files that embedded weights are divided among, in the order of layers.
+    relax_pipeline, tir_pipeline: of an IRModule, as relax.build takes them (tvm/relax/vm.py).
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run. Of an
     IRModule with several graph functions and no "main", or whose values are no tensors, it is an Executable, as
     relax.build gives.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
+    if isinstance(model, IRModule):
+        model = applied(model, target, relax_pipeline, tir_pipeline)
     if _is_program(model):
         return build(model, target=target)
     model = legalize_for_builds(model) if isinstance(model, IRModule) else model

@@ -65,6 +65,26 @@ def test_pipelines_by_target_and_by_name():
     del relax.pipeline.PIPELINE_MAP["test.nothing"]
 
 
+@pytest.mark.parametrize("build", [tvm.compile, relax.build])
+def test_builds_run_a_pipeline_of_ones_own(build):
+    """With the target around it. TVM's own need not run: the network stays one that is compiled whole."""
+    seen, mod = [], module(NET)
+
+    def own(given):
+        seen.append(tvm.target.Target.current())
+        return relax.transform.LegalizeOps({"R.nn.relu": None})(given)
+    ex = build(mod, "llvm", relax_pipeline=own)
+    x, w = (np.random.default_rng(0).normal(size=s).astype(np.float32) for s in ((5, 4), (4, 3)))
+    np.testing.assert_allclose(relax.VirtualMachine(ex, tvm.cpu())["main"](x, w).numpy(), net(x, w), rtol=1e-5)
+    assert [str(t.kind) for t in seen] == ["c"]
+    whole = build(mod, "llvm", relax_pipeline=relax.get_default_pipeline("llvm"))
+    assert structural_equal(getattr(whole, "executable", whole).source, mod)
+    with pytest.raises(ValueError, match="Unknown pre-built pipeline mine"):
+        build(mod, relax_pipeline="mine")
+    with pytest.raises(NotImplementedError, match=r"mod = tir_pipeline\(mod\)"):
+        build(mod, tir_pipeline=own)
+
+
 def test_passes_over_dataflow_blocks():
     @relax.transform.dataflowblock_pass(opt_level=0)
     def drop_last(block, mod, ctx):

@@ -11,6 +11,7 @@ from . import transform
 
 _FUSION = ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR")
 _DATAFLOW = ("RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite")
+_TVMS = ("zero_pipeline", "default_build_pipeline", "default_pipeline")  # what the passes made here are called
 _FINAL = ("StaticPlanBlockMemory", "LowerAllocTensor", "KillAfterLastUse", "LowerRuntimeBuiltin", "ComputePrimValue",
           "VMShapeLower", "AttachGlobalSymbol")
 
@@ -56,6 +57,23 @@ def register_pipeline(name):
         PIPELINE_MAP[name] = func
         return func
     return register
+
+
+def applied(mod, target, relax_pipeline="default", tir_pipeline="default"):
+    """A module after the pipeline that a build was given: a Pass, a function of modules, or a name; None for none.
+
+    One of a script's own runs, with the target around it. Those of this file need not, as networks go through pipelines
+    of their own. NotImplementedError for a tir_pipeline.
+    """
+    if tir_pipeline not in (None, "default"):
+        raise NotImplementedError("tir_pipeline: PrimFuncs go through the passes of the target; run yours over the module "
+                                  "before: mod = tir_pipeline(mod)")
+    if isinstance(relax_pipeline, str):
+        relax_pipeline = get_pipeline(relax_pipeline)
+    if relax_pipeline is None or getattr(getattr(relax_pipeline, "info", None), "name", None) in _TVMS:
+        return mod
+    with Target.get(target):
+        return relax_pipeline(mod)
 
 
 # ---------------------------------------------------------------- by target

@@ -20,22 +20,27 @@ from ...runtime.executable import Executable, ModuleLibrary
 from ...runtime.machine import SKIP_RUN, FitError, Machine, ShapeTuple
 from ...runtime.ndarray import NDArray
 from .exec_builder import Bytecode
+from .pipeline import applied
 from .report import Report, Row
 from .transform import BindParams
 
 
-def build(mod, target=None, params=None, **_):
+def build(mod, target=None, params=None, relax_pipeline="default", tir_pipeline="default", exec_mode="bytecode", *,
+          pipeline=None, system_lib=None):
     """The Executable of an IRModule's graph functions. params: {name: array}, bound in function "main".
 
-    target: as for tvm.build; the default is the `with tvm.target.Target(...):` around, or this machine. The other
-    arguments of TVM's (pipeline, exec_mode ...) have no effect. C is compiled at the first call. Raises TypeError, or
-    the ValueError of what cannot be compiled.
+    target: as for tvm.build; the default is the `with tvm.target.Target(...):` around, or this machine.
+    relax_pipeline (before TVM 0.20 pipeline): a pipeline of one's own, a Pass, a function or the name that
+    relax.register_pipeline gave it, which runs first. TVM's own need not run, and exec_mode and system_lib have no
+    effect. C is compiled at the first call. Raises TypeError, NotImplementedError for a tir_pipeline, or the ValueError
+    of what cannot be compiled.
     """
     if not isinstance(mod, IRModule):
         raise TypeError(f"relax.build takes an IRModule, not a {type(mod).__name__}")
     if params:
         mod = BindParams("main", params)(mod)
-    return Executable(mod, Options.check(target=target or Target.current() or "host"))
+    target = target or Target.current() or "host"
+    return Executable(applied(mod, target, pipeline or relax_pipeline, tir_pipeline), Options.check(target=target))
 
 
 def _vmcodegen(builder, mod, exec_mode="bytecode"):
