@@ -98,14 +98,11 @@ def _places(ctx, block, indices, index_map):
 
 
 def _shared_loops(ctx, scope, block, buffer, writes):
-    """The loops around a block in which the copy stands: those that it shares with all others that touch the buffer."""
+    """The loops around a block in which the copy stands: the most that it shares with another that uses the buffer,
+    which finds there, in each turn of theirs, what it found."""
     others = ctx.index.readers(buffer, scope) if writes else ctx.index.writers(buffer, scope)
-    others = [b for b in others if b is not block]
-    shared = ctx.index.loops_above(block) if others else []
-    for other in others:
-        common = common_loops(ctx.index, block, other)
-        shared = shared if len(common) >= len(shared) else common
-    return shared
+    shared = (common_loops(ctx.index, block, other) for other in others if other is not block)
+    return max(shared, key=len, default=[])
 
 
 def _copying(ctx, block, cache, target, iters, name, shared, back):

@@ -62,6 +62,24 @@ def test_loop_partition():
     done(two, further)
 
 
+@T.prim_func
+def near_and_far(A: T.Buffer((4, 3), "float32"), D: T.Buffer((4, 3), "float32")):
+    B, C = T.alloc_buffer((4, 3)), T.alloc_buffer((4, 3))
+    for i in range(4):
+        for j in range(3):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+        for j in range(3):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * 2.0
+    for i, j in T.grid(4, 3):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj] + C[vi, vj]
+
+
 def test_merge():
     sch = done(two, lambda s: s.merge(loops(s, "B")[1], loops(s, "C")[1]))
     outer, inner = loops(sch, "C")
@@ -75,6 +93,7 @@ def test_reindex_cache():
     sch = done(two, lambda s: s.reindex_cache_write("B", 0, "local", lambda i, j: (j, i)))
     assert [n.value for n in sch.get(sch.get_block("B_local")).reads[0].buffer.shape] == [8, 12]
     done(matmul(), lambda s: s.reindex_cache_write("C", 0, "local", lambda i, j, k: (j, i)))
+    done(near_and_far, lambda s: s.reindex_cache_write("B", 0, "local", lambda i, j: (j, i)))
 
 
 def test_set_dtype():
