@@ -38,7 +38,7 @@ def __getattr__(name):
     elif name in _tvm.NAMES:
         value = getattr(_tvm, name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _tvm.no_attribute(__name__, name)
     globals()[name] = value
     return value
 

@@ -13,6 +13,7 @@ import sys as _sys
 from importlib import import_module as _import_module
 
 from . import places as _places
+from .absent import no_attribute
 
 _INGOT = __name__.rpartition(".")[0]
 

@@ -3,9 +3,12 @@ from __future__ import annotations
 
 from importlib import import_module, machinery
 
+from . import absent
+
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""
 _ffi _ffi.base _ffi.registry _ffi.runtime_ctypes
+absent
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
@@ -30,6 +33,7 @@ relax.transform.legalize_ops relax.transform.legalize_ops.common
 relax.testing relax.testing.lib_comparator relax.testing.nn relax.testing.runtime_builtin relax.testing.transform relax.testing.vm
 relax.training relax.training.loss relax.training.optimizer relax.training.setup_trainer relax.training.trainer
 relax.training.utils
+relay
 rpc
 target
 te te.replay te.schedule te.stage
@@ -84,7 +88,8 @@ def place_of(name):
 
 
 class Places:
-    """A finder and loader for sys.meta_path: imports a module below `package`, or below its `tvm`, from its place."""
+    """A finder and loader for sys.meta_path: imports a module below `package`, or below its `tvm`, from its place. For
+    what TVM has and Ingot lacks, ImportError says what is there."""
 
     def __init__(self, package):
         self.package = package
@@ -92,9 +97,19 @@ class Places:
 
     def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.partition(".")
-        if package != self.package or name in ("", "tvm.places") or place_of(name.removeprefix("tvm.")) == name:
+        if package != self.package or name in ("", "tvm.places", "tvm.absent"):
             return None
-        return machinery.ModuleSpec(fullname, self)
+        short = name.removeprefix("tvm.")
+        if short not in OWN and short not in PLACES:
+            self._require_there(short, fullname)
+        return None if place_of(short) == name else machinery.ModuleSpec(fullname, self)
+
+    def _require_there(self, name, fullname):
+        """Raise ImportError for a name below tvm that is known not to be there."""
+        part, _, rest = name.partition(".")
+        why = import_module(f"{self.package}.relay").absence(rest) if part == "relay" else absent.absence(name)
+        if why is not None:
+            raise ImportError(why, name=fullname)
 
     def create_module(self, spec):
         name = spec.name.removeprefix(f"{self.package}.").removeprefix("tvm.")

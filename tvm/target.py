@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..codegen.target import *  # noqa: F401,F403
 from ..codegen.target import Target
+from .absent import no_attribute
 
 
 def cuda(model=None, arch=None, options=None):
@@ -15,3 +16,7 @@ def cuda(model=None, arch=None, options=None):
 def create(target):
     """The Target that a name or a target string means."""
     return Target(target)
+
+
+def __getattr__(name):
+    raise no_attribute(__name__, name)

@@ -91,3 +91,39 @@ def test_the_facade_has_the_names_of_ingot():
     assert tvm.cpu(0) == ingot.cpu(0) and {"build", "nd", "te", "TVMError"} <= set(dir(tvm))
     with pytest.raises(AttributeError, match="module 'ingot' has no attribute 'nothing'"):
         tvm.nothing
+
+
+# ---------------------------------------------------------------- what is not there
+
+def test_each_twin_of_a_name_of_relays_is_there():
+    from ingot.tvm.relay import TWINS, find
+    assert not [other for other in TWINS.values() if find(other) is None]
+
+
+@pytest.mark.parametrize("name, other", [
+    ("nn.dense", "relax.op.linear"), ("nn.conv2d", "relax.op.nn.conv2d"), ("op.nn.softmax", "relax.op.nn.softmax"),
+    ("Function", "relax.Function"), ("frontend.from_onnx", "relax.frontend.onnx.from_onnx"),
+    ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps")])
+def test_names_of_relays_say_what_relax_has(name, other):
+    relay = import_module("ingot.relay")
+    with pytest.raises(AttributeError, match=f"tvm.relay.{name} is not there: .*which has tvm.{other}$"):
+        for part in name.split("."):
+            relay = getattr(relay, part)
+
+
+@pytest.mark.parametrize("name, there", [
+    ("autotvm.tuner", "tvm.tir.Schedule writes them by hand"), ("auto_scheduler", "rules choose them"),
+    ("meta_schedule.tune", "schedules are not searched for"), ("micro", "folders of C"), ("te.hybrid", "T.prim_func"),
+    ("contrib.tedd", "mod.show()"), ("relay.testing", "relax.testing.nn"), ("relax.transform.MetaScheduleTuneTIR", "rules")])
+def test_what_is_not_there_says_at_its_import_what_is(name, there):
+    with pytest.raises(ImportError, match=there):
+        import_module(f"ingot.{name}")
+
+
+def test_what_is_not_there_says_where_it_is_used_what_is():
+    for use in (lambda: ingot.autotvm, lambda: ingot.te.hybrid, lambda: ingot.meta_schedule.tune_tir,
+                lambda: ingot.relax.transform.MetaScheduleTuneTIR, lambda: ingot.contrib.tedd, lambda: ingot.target.datatype):
+        with pytest.raises(AttributeError, match="is not there: "):
+            use()
+    with pytest.raises(ValueError, match="schedules are not searched for"):
+        ingot.relax.get_pipeline("static_shape_tuning")

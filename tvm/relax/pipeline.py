@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...codegen.target import Target
 from ...ir.transform.context import Sequential, module_pass
+from ..absent import absence
 from . import transform
 
 _FUSION = ("LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR")
@@ -44,7 +45,8 @@ PIPELINE_MAP = {"zero": zero_pipeline, "default": default_build_pipeline, "defau
 def get_pipeline(name="zero", **kwargs):
     """The pipeline of a name. ValueError, which names those there are, for another one."""
     if name not in PIPELINE_MAP:
-        raise ValueError(f"Unknown pre-built pipeline {name}, candidates are {list(PIPELINE_MAP)}")
+        raise ValueError(absence(f"relax.pipeline.{name}")
+                         or f"Unknown pre-built pipeline {name}, candidates are {list(PIPELINE_MAP)}")
     return PIPELINE_MAP[name](**kwargs)
 
 

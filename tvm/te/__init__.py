@@ -3,6 +3,7 @@ from ...ir import te as _te
 from ...ir.te import *  # noqa: F401,F403
 from ...ir.schedule.te_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
 from ...ir.tir.index_map import IndexMap as _IndexMap
+from ..absent import absence, no_attribute
 from .schedule import Schedule, create_schedule  # noqa: F401
 from .stage import Stage  # noqa: F401
 
@@ -10,4 +11,6 @@ AXIS_SEPARATOR = _IndexMap.AXIS_SEPARATOR
 
 
 def __getattr__(name):
+    if absence(f"te.{name}"):
+        raise no_attribute(__name__, name)
     return getattr(_te, name)

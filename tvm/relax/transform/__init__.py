@@ -8,6 +8,7 @@ from ....ir.transform.context import (DataflowBlockPass, FunctionPass, PassConte
 from ....ir.transform.fuse_by_pattern import FusionPattern, PatternCheckContext  # noqa: F401
 from ....ir.transform.pass_table import RELAX
 from ....runtime.registry import get_global_func
+from ...absent import absence
 
 globals().update(RELAX)
 globals().update(GRAPHS)
@@ -56,5 +57,6 @@ def _generator(name):
 
 
 def __getattr__(name):
-    """No such pass: the error says what does its work."""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(__all__)}")
+    """No such pass: the error says what there is."""
+    raise AttributeError(absence(f"relax.transform.{name}")
+                         or f"module {__name__!r} has no attribute {name!r}; passes: {', '.join(__all__)}")
