@@ -114,6 +114,22 @@ class DataflowVar(_AnyVar):
     _is_binder_leaf = True
 
 
+class Elements(np.ndarray):
+    """An array that also answers as a runtime's tensor does: c.data.numpy(). What is computed from it is numpy's own."""
+
+    def numpy(self):
+        """A copy, an array of numpy's."""
+        return np.array(self)
+
+    asnumpy = numpy
+
+    def __repr__(self):
+        return repr(np.asarray(self))
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return array[()] if array.ndim == 0 else np.asarray(array)
+
+
 @node
 class Constant(RelaxExpr):
     """A tensor known at compile time. `data` is a numpy array and must not be written to; `name` is the model's."""
@@ -125,6 +141,8 @@ class Constant(RelaxExpr):
         if not isinstance(self.data, np.ndarray):  # a runtime's NDArray, or a scalar of numpy's
             data = self.data.numpy() if hasattr(self.data, "numpy") else self.data
             object.__setattr__(self, "data", np.asarray(data))
+        if not isinstance(self.data, Elements):
+            object.__setattr__(self, "data", self.data.view(Elements))
 
     @property
     def struct_info(self):
