@@ -28,11 +28,12 @@ def dead_code_elimination(mod, entry_functions=()):
     for name in entries:
         mod[name]  # raises when there is none
     entries += [n for n, f in mod.functions.items() if n not in entries and "global_symbol" in f.attrs]
-    mod = remove_all_unused(_reachable(mod, entries or ["main"]))
-    return _reachable(mod, entries or ["main"])
+    mod = remove_all_unused(reachable(mod, entries or ["main"]))
+    return reachable(mod, entries or ["main"])
 
 
-def _reachable(mod, entries):
+def reachable(mod, entries):
+    """The module without functions that none of `entries`, names, names, directly or not; whole where it has no entry."""
     reached, waiting = set(), [n for n in entries if n in mod]
     if not waiting:
         return mod

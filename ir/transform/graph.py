@@ -117,13 +117,12 @@ class ReplaceVars(Mutator):
 
 
 class Substitute(ReplaceVars):
-    """Replaces graph variables and constants in values, whose calls have them as arguments alone."""
+    """Replaces graph variables and constants in values, whose calls have them as arguments, or call what they hold."""
 
     visit_Constant = ReplaceVars._variable
 
     def visit_RelaxCall(self, call):
-        args = self.visit(call.args)
-        return call if args is call.args else call.replace(args=args)
+        return with_operands(call, self.visit)
 
 
 class _Rewrite(Substitute):
@@ -142,6 +141,12 @@ class _Rewrite(Substitute):
 
     def visit_RelaxCall(self, call):
         return call.replace(args=tuple(self.named(self.visit(a)) for a in call.args))
+
+
+def with_operands(call, visit):
+    """A call with visit(arguments), and with visit(what it calls) where that is a value; itself where nothing changes."""
+    op, args = call.op if isinstance(call.op, str) else visit(call.op), visit(call.args)
+    return call if op is call.op and args is call.args else call.replace(op=op, args=args)
 
 
 def uses(func):

@@ -10,8 +10,8 @@ from ..relax.infos import call_dims
 from ..upper import provides
 from .call_rules import inferred
 from .canonicalize_bindings import canonicalize_bindings, used_outside, with_dims
-from .dead_code import is_impure
-from .graph import ReplaceVars
+from .dead_code import is_impure, reachable
+from .graph import ReplaceVars, with_operands
 
 KERNELS = ("primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own in networks
 KEPT = (*KERNELS, "Primitive")  # the last: of groups of scripts, which FuseTIR makes kernels of
@@ -19,12 +19,12 @@ KEPT = (*KERNELS, "Primitive")  # the last: of groups of scripts, which FuseTIR 
 
 def inline_private_functions(mod):
     """A module in which graph functions without a global_symbol, other than main, are inlined where they are called,
-    and left out. Those that call themselves, directly or not, and kernels stay."""
+    and left out. Those that call themselves, directly or not, kernels and what closures are made of stay."""
     private = {n for n, f in mod.functions.items()
                if n != "main" and "global_symbol" not in f.attrs and _may_be_inlined(mod, n)}
     called = {gv.name for f in mod.functions.values() for gv in collect(f, GlobalVar)}
     mod = mod.with_functions({n: inline_calls(mod, n, private) for n in mod.functions})
-    return mod.with_functions({n: f for n, f in mod.functions.items() if n not in private or n not in called})
+    return reachable(mod, [n for n in mod.functions if n not in private or n not in called])
 
 
 def inline_calls(mod, name, names=None, kept=KEPT):
@@ -150,10 +150,8 @@ class _Instance(ReplaceVars):
         return SeqExpr(tuple(blocks), self.visit(seq.body))
 
     def visit_RelaxCall(self, call):
-        args = self.visit(call.args)
-        if args is call.args:
-            return call
-        return inferred(call.replace(args=args)) if isinstance(call.op, str) else call.replace(args=args)
+        new = with_operands(call, self.visit)
+        return inferred(new) if new is not call and isinstance(call.op, str) else new
 
 
 __all__ = ["KERNELS", "flattened", "inline_calls", "inline_private_functions", "instance"]

@@ -1,5 +1,6 @@
 """LambdaLift and CallTIRRewrite: functions and calls as a machine has them; they compute the same."""
 import numpy as np
+import pytest
 
 import ingot as tvm
 from ingot import relax
@@ -95,3 +96,40 @@ def test_variables_of_a_copy_are_new():
     tvm.ir.assert_structural_equal(copy, func)
     assert not {id(v) for v in relax.analysis.all_vars(copy)} & {id(v) for v in relax.analysis.all_vars(func)}
     assert str(relax.utils.convert_to_expr((1, 2))) == "R.shape([1, 2])" and relax.utils.convert_to_expr(3).value == 3
+
+
+ALIASES = """
+@I.ir_module
+class M:
+    @R.function(private=True)
+    def plus(x: R.Tensor((3,), "float32"), b: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        @R.function
+        def inner(q: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            z = R.add(q, b)
+            return z
+        y: R.Tensor((3,), "float32") = inner(x)
+        return y
+
+    @R.function
+    def main(x: R.Tensor((3,), "float32"), b: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        @R.function
+        def times(q: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            z = R.multiply(q, b)
+            return z
+        other = times
+        y = M.plus(x, b)
+        z: R.Tensor((3,), "float32") = other(y)
+        return z
+"""
+
+
+@pytest.mark.parametrize("names", [
+    ("CanonicalizeBindings",), ("InlinePrivateFunctions",), ("KillAfterLastUse",),
+    ("LambdaLift", "InlinePrivateFunctions", "CanonicalizeBindings", "DeadCodeElimination")])
+def test_functions_with_two_names_and_functions_inside_inlined_ones(names):
+    mod = from_source(ALIASES)
+    for name in names:
+        mod = getattr(transform, name)()(mod)
+    if "InlinePrivateFunctions" in names:
+        assert "cls.plus(" not in mod.script()
+    assert np.array_equal(run(mod, X[0], X[1]), (X[0] + X[1]) * X[1])
