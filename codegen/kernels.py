@@ -19,6 +19,7 @@ from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import MOST_LETTERS, c_comment, identifier, shortened
 from .describe import error_bounds, summary
+from .imported import together
 from .stack import stack_bytes
 from .tiles import without_tile
 
@@ -126,8 +127,8 @@ def count_statements(stmt):
 
 
 def imports_of(kernels):
-    """The C sources that kernels need, each once."""
-    return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
+    """The C sources that kernels need, what these repeat once."""
+    return together(source for k in kernels for source in k.imports)
 
 
 def includes_of(uses, *own, packed=()):

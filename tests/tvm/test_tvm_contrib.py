@@ -4,6 +4,7 @@ import pytest
 
 import ingot as tvm
 from ingot import te
+from ingot.codegen.imported import together
 from ingot.contrib import cc, clang, utils
 
 UPDATE = """
@@ -17,6 +18,7 @@ extern "C" int dot_reset(float *c, int m) {
     return 0;
 }
 """
+MORE = 'extern "C" int twice(int x) { return 2 * x; }'
 
 
 def dot(m, n):
@@ -48,12 +50,21 @@ def test_c_that_is_imported_and_the_later_of_two_intrinsics():
     s[c].reorder(x, yo, ko, yi, ki)
     s[c].tensorize(yi, dot(8, 16))
     s[c].pragma(yo, "import_llvm", clang.create_llvm(UPDATE))
+    s[c].pragma(x, "import_llvm", clang.create_llvm(UPDATE + MORE))  # of which the first part is there already
     mod = tvm.build(s, [a, b, c], "llvm", name="product")
     rng = np.random.default_rng(0)
     p, q = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((8, 32), (16, 32)))
     out = tvm.nd.array(np.zeros((8, 16), np.float32))
     mod(tvm.nd.array(p), tvm.nd.array(q), out)
     np.testing.assert_array_equal(out.numpy(), p @ q.T)
+
+
+def test_sources_that_repeat_functions():
+    one = "#include <math.h>\nstatic int f(int x) { return x; /* } */ }\nstruct s { int a; };\n"
+    two = "static int f(int x)\n{\n}\nint g(void) { return '}'; }\nstatic int f(int x) { return x; /* } */ }\n"
+    assert together([one, one, two]) == [one.strip("\n"), "static int f(int x)\n{\n}\nint g(void) { return '}'; }"]
+    conditional = "#if defined(A)\nstatic int f(int x) { return x; /* } */ }\n#endif"
+    assert together([one, conditional]) == [one.strip("\n"), conditional]
 
 
 def test_llvms_own_code_is_no_c():
