@@ -242,10 +242,11 @@ def selu(node):
 
 @converts("Celu", 12)
 def celu(node):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) is alpha * elu(x / alpha)."""
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): of the sums one is zero, and x / alpha of a large x is infinite."""
     x = node.input(0)
-    alpha = scalar_like(node, node.attr("alpha"), x)
-    return node.call("multiply", node.call("nn.elu", node.call("divide", x, alpha), alpha=1.0), alpha)
+    alpha, zero, one = (scalar_like(node, v, x) for v in (node.attr("alpha"), 0, 1))
+    below = node.call("subtract", node.call("exp", node.call("divide", x, alpha)), one)
+    return node.call("where", node.call("greater", x, zero), x, node.call("multiply", below, alpha))
 
 
 @converts("ThresholdedRelu", 10)
@@ -257,12 +258,14 @@ def thresholded_relu(node):
 
 @converts("Shrink", 9)
 def shrink(node):
-    """x + bias below -lambd, x - bias above lambd, else 0."""
-    x = node.input(0)
+    """x + bias below -lambd, x - bias above lambd, else 0. Of integers too the two are floats, and the sum is cut."""
+    x, dtype = node.input(0), node.input(0).struct_info.dtype
+    x = x if dtype.is_float else node.astype(x, "float64")
     bias, bound, zero = (scalar_like(node, v, x) for v in (node.attr("bias"), node.attr("lambd"), 0))
     low = node.call("less", x, scalar_like(node, -node.attr("lambd"), x))
     inner = node.call("where", node.call("greater", x, bound), node.call("subtract", x, bias), zero)
-    return node.call("where", low, node.call("add", x, bias), inner)
+    shrunk = node.call("where", low, node.call("add", x, bias), inner)
+    return shrunk if dtype.is_float else node.astype(shrunk, dtype)
 
 
 @converts("IsInf", 10)

@@ -46,6 +46,17 @@ def test_unary_with_attributes(op, opset, attrs):
     check_node(op, [x], opset, **attrs)
 
 
+@pytest.mark.parametrize("alpha", [0.1, -2.0])
+def test_celu_of_large_numbers_and_of_a_negative_alpha(alpha):
+    check_node("Celu", [np.float32([3e38, -3e38 if alpha > 0 else -3, 1, -1, 0, np.inf])], 12, alpha=alpha)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_shrink_of_integers(dtype):
+    x = np.array([3, 1, 0, 9, 2] if dtype == "uint8" else [3, -3, 0, 1, -1, 2], dtype)
+    check_node("Shrink", [x], 9, lambd=1.5, bias=0.3)
+
+
 @pytest.mark.parametrize("opset", [9, 14])
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Pow", "Less", "Greater", "Equal"])
 def test_binary_broadcasts(op, opset):
