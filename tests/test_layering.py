@@ -86,6 +86,7 @@ INSIDE = {
     "ir/transform/context.py": {"import_module(f'{__package__}.classic')"},
     "quantization.py": {"onnxruntime", "onnxruntime.quantization.shape_inference"},
     "runtime/board.py": {"serial"},
+    "script.py": {"ingot.runtime.device"},  # R.device: scripts are read without a runtime
 }
 
 

@@ -357,7 +357,8 @@ class RelaxCall(RelaxExpr):
             object.__setattr__(self, "op", _GraphOp(self.op))
         object.__setattr__(self, "args", tuple(self.args))
         if type(self.attrs) is not Attrs:
-            object.__setattr__(self, "attrs", Attrs(self.attrs or {}))
+            attrs = (self.attrs or {}).items()  # a dtype as operators write it, so that equal calls have equal attributes
+            object.__setattr__(self, "attrs", Attrs({k: str(v) if type(v) is DataType else v for k, v in attrs}))
 
     @property
     def sinfo_args(self):

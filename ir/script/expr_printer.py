@@ -173,6 +173,14 @@ class ExprPrinter:
         text = result[0] if len(result) == 1 else f"({', '.join(result)})"
         return f"T.comm_reducer(lambda {', '.join(names)}: {text}, [{', '.join(identity)}])", ATOM
 
+    def expr_IndexMap(self, e):
+        with self.names.scope():
+            names = ", ".join(self.names.define(v, v.name) for v in e.initial_indices)
+            final = self.tuple_of(e.final_indices)
+        dtype = next((v.dtype for v in e.initial_indices if v.dtype != "int64"), None)
+        said = f", index_dtype={quote(dtype)}" if dtype else ""
+        return f"T.index_map(lambda {names}: {final}{said})", ATOM
+
     def expr_Call(self, e):
         args = self.exprs(e.args)
         if isinstance(e.op, GlobalVar):

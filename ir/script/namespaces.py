@@ -54,8 +54,8 @@ class DTypeName:
         self.dtype = DataType(dtype)
 
     def __call__(self, value=None, storage_scope=None, most=None, is_size_var=False, **_):
-        """handle("float32", "global"), a typed pointer, is a handle."""
-        if value is None or self.dtype == "handle":
+        """handle("float32", "global"), a typed pointer, is a handle; handle(0) is the pointer to nothing."""
+        if value is None or self.dtype == "handle" and type(value) is not int:
             return Fresh(self.dtype, None if most is None else as_expr(most).astype(self.dtype), is_size_var)
         if isinstance(value, str):
             return const(float(value), self.dtype) if self.dtype.is_float else const(int(value), self.dtype)

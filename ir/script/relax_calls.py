@@ -71,6 +71,12 @@ class CallParser(InfoParser):
         device = self.device(dst_vdevice, node) if isinstance(dst_vdevice, str) else dst_vdevice
         return self.operator(node, "to_vdevice", (data, device), {})
 
+    def call_assert_op(self, node, condition, *format_args, **attrs):
+        """R.assert_op(c, x, y, format="{} {}"), or with [x, y]"""
+        if len(format_args) > 1 and not isinstance(format_args[1], (str, X.RelaxString)):
+            format_args = format_args,
+        return self.operator(node, "assert_op", (condition, *format_args), attrs)
+
     def call_tensor_to_shape(self, node, tensor, dims=None):
         """R.tensor_to_shape(x, dims=[n, m])"""
         if dims is None:

@@ -10,6 +10,7 @@ from ..relax import control, expr, op
 from ..relax.control import CONTROL
 from ..relax.expr import (PACKED, DataTypeImm, ExternFunc, PrimValue, RelaxString, RelaxTuple, ShapeExpr, TupleGetItem,
                           const)
+from ..upper import upper
 from . import specs as S
 from .macros import macro
 from .namespaces import Namespace
@@ -143,7 +144,9 @@ ROWS = {
     "const": const, "shape": ShapeExpr, "ShapeExpr": ShapeExpr, "TupleGetItem": TupleGetItem,
     "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
     "str": RelaxString, "dtype": DataTypeImm,
-    **{name: Special(name) for name in (*CONTROL, *PACKED, "call_tir", "call_tir_inplace", "call_tir_with_grad",
+    "device": lambda dev_type, dev_id=0: upper("device")(dev_type, dev_id),
+    **{kind: lambda dev_id=0, kind=kind: upper("device")(kind, dev_id) for kind in ("cpu", "cuda", "gpu")},
+    **{name: Special(name) for name in (*CONTROL, *PACKED, "assert_op", "call_tir", "call_tir_inplace", "call_tir_with_grad",
                                           "ExternFunc",
                                           "emit_te", "to_vdevice")},
 }

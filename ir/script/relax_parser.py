@@ -219,6 +219,8 @@ class RelaxParser(CallParser):
 
     def _declared(self, value, info, node):
         """`value`, a call with the struct info it is annotated with. Of other values it is known."""
+        if info is not None and isinstance(value, X.ExternFunc):
+            return value.replace(struct_info=info)
         found = getattr(value, "struct_info", None)
         if info is None:
             if isinstance(value, X.RelaxCall) and found is None:

@@ -324,8 +324,12 @@ class RelaxPrinter(TIRPrinter):
             args = [f"{name}={a}" for name, a in zip(attrs.pop("operands"), args)]
         if c.op == "topk" and spec is not None and set(attrs) == set(spec.attrs):
             attrs["dtype"] = "int64"  # R.topk has int32 where nothing is said
+        if hasattr(attrs.get("dst_vdevice"), "device_type"):
+            device = attrs.pop("dst_vdevice")
+            args.append(f"R.device(dev_type={device.device_type}, dev_id={device.index})")
         attrs = self._message(attrs) if c.op in ("print", "assert_op") else attrs
-        item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
+        alone = c.op == "nn.batch_norm" and not isinstance(c.struct_info, TupleStructInfo)
+        item = "[0]" if alone else ""  # R.nn.batch_norm is a tuple; see relax.op
         return f"R.{c.op}({', '.join(args + self._keywords(attrs))}){item}", ATOM
 
     def _call_tir(self, c, attrs):
@@ -439,7 +443,8 @@ def _with_bounds(dims):
 def _shared_dims(mod):
     """The dimensions that more than one function, or the module's attributes, speak of."""
     count, found = {}, {}
-    for part, weight in ((mod.attrs, 2), *((_interface(f), 1) for f in mod.functions.values())):
+    functions = (f for _, f in sorted(mod.functions.items(), key=_place))
+    for part, weight in ((mod.attrs, 2), *((_interface(f), 1) for f in functions)):
         for v in _with_bounds(collect(part, Var)):
             if v.dtype != "handle":
                 found[id(v)] = v

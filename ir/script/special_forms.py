@@ -4,9 +4,11 @@ from __future__ import annotations
 import ast
 
 from ..arith import Analyzer
+from ..dtype import DataType
 from ..expr import Let, Var, is_const_int
 from ..te.tensor import CommReducer
 from ..tir.buffer import Buffer
+from ..tir.index_map import IndexMap
 from ..tir.intrin import address_of
 from ..tir.stmt import BufferLoad
 
@@ -68,13 +70,33 @@ def reducer(parser, node):
     if len(names) != 2 * len(identity):
         parser.fail(function, f"{len(identity)} identities are of {2 * len(identity)} variables, not {len(names)}")
     variables = [Var(name, e.dtype) for name, e in zip(names, identity * 2)]
-    parser.scopes.append(dict(zip(names, variables)))
-    body = function.body
-    result = tuple(parser.scalar(e) for e in (body.elts if isinstance(body, ast.Tuple) else [body]))
-    parser.scopes.pop()
+    result = tuple(parser.as_scalar(v, function) for v in _results(parser, function, variables))
     if len(result) != len(identity):
         parser.fail(function, f"{len(identity)} identities are of as many results, not {len(result)}")
     return CommReducer(tuple(variables[:len(identity)]), tuple(variables[len(identity):]), result, identity)
 
 
-__all__ = ["access_pointer", "let", "let_where", "reducer"]
+def _results(parser, function, variables):
+    """The values that a lambda gives of variables, one or a tuple of them."""
+    parser.scopes.append({v.name: v for v in variables})
+    value = parser.eval(function.body)
+    parser.scopes.pop()
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
+def index_map(parser, node):
+    """T.index_map(lambda i, j: (j, i)): an IndexMap, of int64 unless index_dtype says otherwise. An inverse_index_map is
+    what the map itself tells."""
+    named = {k.arg: k.value for k in node.keywords}
+    dtype = parser.eval(named.pop("index_dtype")) if "index_dtype" in named else "int64"
+    if len(node.args) != 1 or set(named) - {"inverse_index_map"}:
+        parser.fail(node, "expected T.index_map(lambda i, j: (j, i))")
+    function = node.args[0]
+    if not isinstance(function, ast.Lambda) or function.args.vararg or function.args.kwonlyargs:
+        return IndexMap.from_func(parser.eval(function), index_dtype=dtype)
+    variables = tuple(Var(a.arg, dtype) for a in function.args.args)
+    return IndexMap(variables, tuple(
+        parser.as_scalar(v, function, DataType(dtype)) for v in _results(parser, function, variables)))
+
+
+__all__ = ["access_pointer", "index_map", "let", "let_where", "reducer"]

@@ -16,17 +16,17 @@ from ..tir import intrin
 from ..tir.buffer import Buffer
 from ..tir.constants import ConstantArray
 from ..tir.device_ops import DEVICE_OPS, SHUFFLES
-from ..tir.index_map import IndexMap
 from ..tir.runtime_ops import BUILDERS
 from ..tir.shuffle import Shuffle
-from ..tir.stmt import BufferRegion, BufferStore, Evaluate
+from ..tir.size_var import SizeVar
+from ..tir.stmt import BufferLoad, BufferRegion, BufferStore, Evaluate
 from ..tir.unlowered import Prefetch
 from . import specs as S
 from .evaluator import vector_load
 from .loops import loop
 from .macros import macro
 from .namespaces import Form, Namespace, dtype_name, is_number, matched, number_like
-from .special_forms import access_pointer, let, let_where, reducer
+from .special_forms import access_pointer, index_map, let, let_where, reducer
 
 
 # ---------------------------------------------------------------- loops
@@ -280,6 +280,18 @@ def _evaluate(value):
     return Evaluate(as_expr(_value(value)))
 
 
+def _address_of(place):
+    """T.address_of(A[i]): of A, and of A[4:8], that of the first element."""
+    if isinstance(place, BufferRegion):
+        place = BufferLoad(place.buffer, tuple(r.min for r in place.region))
+    return intrin.address_of(place[(0,) * len(place.shape)] if isinstance(place, Buffer) else place)
+
+
+def _buffer_load(buffer, indices, predicate=None):
+    """T.BufferLoad(A, [i, j])"""
+    return BufferLoad(buffer, _values(indices), predicate)
+
+
 def _reinterpret(dtype, value):
     """T.reinterpret(dtype, value)."""
     return intrin.reinterpret(dtype, _value(value))
@@ -316,8 +328,8 @@ DTYPE_FIRST = {
 TYPED = {
     **{name: _of_values(getattr(intrin, name)) for name in (
         "likely", "ignore_loop_partition", "ret", "assume", "q_multiply_shift", "q_multiply_shift_per_axis")},
-    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed"), intrin.call_packed),
-    "address_of": intrin.address_of,
+    **dict.fromkeys(("call_packed", "call_cpacked", "tvm_call_packed", "tvm_call_cpacked"), intrin.call_packed),
+    "address_of": _address_of,
     **{name: _of_values(partial(intrin.call_intrin, "handle", name)) for name in (
         "tvm_stack_make_array", "tvm_stack_make_shape", "tvm_tuple")},
     **{name: _literal(cls) for name, cls in _NODES.items()},
@@ -336,13 +348,9 @@ def _iter_var(var, dom, iter_type, thread_tag):
     return E.IterVar(dom, var, E.ITER_NAMES.get(iter_type, iter_type), thread_tag)
 
 
-def _index_map(mapping, *, index_dtype="int64"):
-    """T.index_map(lambda i, j: (j, i)): an IndexMap."""
-    return IndexMap.from_func(mapping, index_dtype=index_dtype)
-
-
 ROWS = {
     **{name: _runtime_op(build) for name, build in BUILDERS.items()},
+    **{f"call_{kind}_lowered": _runtime_op(BUILDERS[f"tvm_call_{kind}_lowered"]) for kind in ("packed", "cpacked")},
     # functions
     "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
     # loops
@@ -360,7 +368,7 @@ ROWS = {
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), **dict.fromkeys(("Ptr", "ptr"), _PointerType()),
     "buffer_store": _buffer_store, "Range": _range,
     "comm_reducer": Form("T.comm_reducer", reducer), "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer),
-    "type_annotation": lambda dtype: DataType(dtype),
+    **dict.fromkeys(("BufferLoad", "ProducerLoad"), _buffer_load), "type_annotation": lambda dtype: DataType(dtype),
     "Call": _call,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "realize": S.RealizeSpec, "prefetch": _prefetch,
@@ -374,13 +382,14 @@ ROWS = {
     "vscale": lambda dtype=None: intrin.vscale(), "cast": _cast, "StringImm": StringImm,
     "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
-    "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
-    "index_map": _index_map, "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
+    "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)),
+    "buffer_var": lambda dtype, storage_scope="global": S.Fresh(DataType("handle")), "Var": E.Var, "SizeVar": SizeVar, "target": _target,
+    "index_map": Form("T.index_map", index_map), "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {
     "load": _LEGACY, "store": _LEGACY, "buffer_realize": "it is T.realize(A[0:8], scope)",
-    "buffer_load": "write A[i, j]",
+    "buffer_load": "write A[i, j]", "call_kernel": "call a function of C with T.call_extern",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
     "bind": "bind iterators as in vi = T.axis.spatial(8, i)",

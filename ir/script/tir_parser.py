@@ -304,12 +304,19 @@ class TIRParser(BlockParser):
         if isinstance(spec, S.BufferSpec) and spec.how != "buffer" and isinstance(self.scopes[-1].get(name), Buffer):
             self.fail(node, f"buffer {name} is defined twice here: give the other a name of its own")
 
+    def _refuse_same(self, node, names):
+        """Refuse `i, i = ...`: what the first names could not be told from the second."""
+        twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
+        if twice not in (None, "_"):
+            self.fail(node, f"Duplicate vars assigned: {twice} stands twice here; give each a name of its own")
+
     def _unnamed(self, value):
         """Whether a value is a variable, or a buffer's pointer, that no name of the script's stands for yet: `name =` gives
         it one. Another variable's value, `j = i`, is a let."""
         return isinstance(value, Var) and not any(v is value for scope in self.scopes for v in scope.values())
 
     def _unpack(self, target, value, node):
+        self._refuse_same(target, [t.id for t in target.elts if isinstance(t, ast.Name)])
         if isinstance(value, S.RemapSpec):
             value = self._remap(node, value)
         if isinstance(value, S.Meta):
@@ -432,6 +439,7 @@ class TIRParser(BlockParser):
             texts.extend(own)
         if len(texts) != count or None in texts:
             self.fail(node, f"{len(targets)} names for {count} loops")
+        self._refuse_same(target, texts)
         return texts, several
 
     def _loops(self, node):

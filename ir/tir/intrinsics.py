@@ -304,8 +304,8 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
     Intrinsic("bit_field", _bit_field, 3, integers=2),
     Intrinsic("word", _word, 4, {"c int32": "ingot_word"}, None, True, result="int32"),
-    *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1)
-      for dtype, name in ALL_ROUNDS.items()),
+    *(Intrinsic(name, _saturated(dtype), 2, {f"c {dtype}": f"ingot_{name}"}, cost=4, result=dtype, integers=1,
+                takes=("int32", "float32")) for dtype, name in ALL_ROUNDS.items()),
     *(Intrinsic(name, _dot(*dtypes), 3, {"c int32": f"ingot_{name}"}, None, True, 8, result="int32")
       for name, dtypes in INTEGER_DOTS.items()),
     Intrinsic("pair", _pair, 2, {"c int32": "ingot_pair"}, None, True, result="int32"),

@@ -9,8 +9,14 @@ from ..dtype import DataType
 from ..expr import Call, PrimExpr, StringImm, as_expr, const
 from .device_ops import DEVICE_OPS, SHUFFLES
 
-# name: (parameters, the dtype; None: that of the parameter "dtype")
+# name: (parameters, the last with a * where it takes any number, the dtype; None: that of the parameter "dtype")
 ROWS = {
+    "tvm_check_return": ("expected return_unexpected nested_call", "int32"),
+    "tvm_thread_invariant": ("cond", "bool"),
+    "anylist_getitem": ("list_handle index", "handle"),
+    "anylist_resetitem": ("list_handle index", "int32"),
+    "anylist_setitem_call_packed": ("list_handle index func_name *args", "int32"),
+    "anylist_setitem_call_cpacked": ("list_handle index func_name *args", "int32"),
     "tvm_struct_get": ("arr index field dtype", None),
     "tvm_struct_set": ("arr index field value", "int32"),
     "tvm_stack_alloca": ("kind num", "handle"),
@@ -40,13 +46,17 @@ def _argument(value):
 
 
 def _builder(name, params, dtype):
+    *params, rest = params if params and params[-1][0] == "*" else (*params, None)
+
     def build(*args, **named):
+        args, more = (args[:len(params)], args[len(params):]) if rest else (args, ())
         of = named.pop("dtype", dtype) if "dtype" not in params else dtype  # as printers say it
         if len(args) > len(params) or any(key not in params[len(args):] for key in named) or (
                 len(args) + len(named) != len(params)):
             raise TypeError(f"{name} takes {', '.join(params) or 'no arguments'}")
         values = {**dict(zip(params, args)), **named}
-        return Call(of or values["dtype"], f"tir.{name}", tuple(_argument(values[p]) for p in params if p != "dtype"))
+        return Call(of or values["dtype"], f"tir.{name}", (
+            *(_argument(values[p]) for p in params if p != "dtype"), *map(_argument, more)))
     build.__name__, build.__doc__ = name, f"The call tir.{name}({', '.join(params)})."
     return build
 

@@ -188,10 +188,15 @@ class BlockRealize(Stmt):
 
 @node
 class SeqStmt(Stmt):
+    """Statements one after the other. Those of a SeqStmt among them stand in its place, as in a script."""
+
     seq: tuple
 
     def __post_init__(self):
-        if type(self.seq) is not tuple:  # as a script gives it
+        if any(isinstance(s, SeqStmt) for s in self.seq):
+            flat = tuple(inner for s in self.seq for inner in (s.seq if isinstance(s, SeqStmt) else (s,)))
+            object.__setattr__(self, "seq", flat)
+        elif type(self.seq) is not tuple:  # as a script gives it
             object.__setattr__(self, "seq", tuple(self.seq))
 
     def __getitem__(self, position):

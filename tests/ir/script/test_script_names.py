@@ -117,6 +117,13 @@ EXPRESSIONS = {
     'T.get_active_lane_mask("boolx4", i, j)': 'T.get_active_lane_mask("boolx4", i, j)',
     "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)", "T.ceildiv(i, 4)": "(i + 4 - 1) // 4",
     "T.isfinite(x)": "not (T.isnan(x) or T.isinf(x))", 'T.infinity("float16")': 'T.float16("inf")',
+    **{text: text for text in (
+        "T.tvm_check_return(0, -1, i)", "T.tvm_thread_invariant(i < 1)", "T.anylist_getitem(A.data, i)",
+        "T.anylist_resetitem(A.data, i)", 'T.anylist_setitem_call_packed(A.data, i, "f", x, j)',
+        'T.anylist_setitem_call_cpacked(A.data, i, "f")', "T.handle(0)", "T.round_i8(x, j)")},
+    'T.tvm_call_cpacked("f", i)': 'T.tvm_call_packed("f", i)', "T.BufferLoad(A, [i, 1])": "A[i, 1]",
+    "T.ProducerLoad(A, [i, 1])": "A[i, 1]", "T.address_of(A)": "T.address_of(A[0, 0])",
+    "T.address_of(A[i, 4:8])": "T.address_of(A[i, 4])",
     'T.IntImm("int8", 3)': "T.int8(3)", 'T.FloatImm("float64", 3)': "T.float64(3.0)",
     'T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 64, 1)': "T.address_of(A[0, 0])",
     'T.tvm_access_ptr("float32", A.data, i, 64, "w")': "T.address_of(A[i // 8, i % 8])",
@@ -329,7 +336,7 @@ def test_func_attr_and_values_in_attributes():
 def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
     elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
-                 "target", "Ptr", "ptr", "buffer",
+                 "target", "Ptr", "ptr", "buffer", "buffer_var", "SizeVar",
                  "index_map",  # test_script_relax_forms.py
                  "realize", "prefetch",  # test_script_classic.py
                  *(n for n in ROWS if "simdgroup_" in n),  # tests/tvm/test_tvm_dlight.py
