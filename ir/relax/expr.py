@@ -279,6 +279,11 @@ class ExternFunc(RelaxExpr):
         if self.struct_info is None:
             object.__setattr__(self, "struct_info", FuncStructInfo.opaque_func())
 
+    @property
+    def attrs(self):
+        """As functions of a module have them: none."""
+        return {}
+
     def __str__(self):
         return self.global_symbol
 

@@ -30,7 +30,7 @@ class _Compute(Mutator):
     def __init__(self, func, taken, functions):
         self.taken, self.functions = taken, functions
         self.names = Names(v.name for v in collect(func, (RelaxVar, DataflowVar)))
-        self.bindings, self.kind = [], RelaxVar
+        self.bindings, self.kind, self.vars = [], RelaxVar, {}
 
     def visit_Constant(self, constant):
         return constant
@@ -49,13 +49,21 @@ class _Compute(Mutator):
         outer = self.bindings, self.kind
         self.bindings, self.kind = [], DataflowVar if isinstance(block, DataflowBlock) else RelaxVar
         for b in block.bindings:
-            value = self._computed(b.value.value) if _is_computed(b.value) else self.visit(b.value)
-            self.bindings.append(b.replace(value=value))
+            if _is_computed(b.value):
+                value = self._computed(b.value.value)
+                self.vars[b.var] = var = b.var.replace(struct_info=value.struct_info)
+                b = b.replace(var=var, value=value)
+            self.bindings.append(self.visit(b))
         block = block.replace(bindings=tuple(self.bindings))
         self.bindings, self.kind = outer
         return block
 
     visit_BindingBlock = visit_DataflowBlock = _block
+
+    def _variable(self, var):
+        return self.vars.get(var, var)
+
+    visit_RelaxVar = visit_DataflowVar = _variable
 
     def visit_PrimValue(self, value):
         """What computes it, bound before the binding that uses it."""

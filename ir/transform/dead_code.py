@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..module import GlobalVar, IRModule
 from ..node import Mutator, children, collect
-from ..relax.expr import EFFECTS, IMPURE, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar
+from ..relax.expr import EFFECTS, IMPURE, DataflowVar, ExternFunc, Function, MatchCast, RelaxCall, RelaxVar
 
 _VARS = (RelaxVar, DataflowVar)
 
@@ -23,11 +23,12 @@ def has_effects(call):
 
 def dead_code_elimination(mod, entry_functions=()):
     """A module without what its entry functions do not need. Entries are `entry_functions` (names), every function
-    with a global_symbol and, where there is none of either, main."""
+    with a global_symbol or of others' code and, where there is none of either, main."""
     entries = [getattr(name, "name_hint", name) for name in entry_functions or ()]
     for name in entries:
         mod[name]  # raises when there is none
-    entries += [n for n, f in mod.functions.items() if n not in entries and "global_symbol" in f.attrs]
+    entries += [n for n, f in mod.functions.items() if n not in entries and (
+        "global_symbol" in f.attrs or isinstance(f, ExternFunc))]
     mod = remove_all_unused(reachable(mod, entries or ["main"]))
     return reachable(mod, entries or ["main"])
 

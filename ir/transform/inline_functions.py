@@ -13,8 +13,8 @@ from .canonicalize_bindings import canonicalize_bindings, used_outside, with_dim
 from .dead_code import is_impure, reachable
 from .graph import ReplaceVars, with_operands
 
-KERNELS = ("primitive", "Codegen", "Composite")  # attributes of functions that are kernels of their own in networks
-KEPT = (*KERNELS, "Primitive")  # the last: of groups of scripts, which FuseTIR makes kernels of
+KERNELS = ("primitive", "Codegen")  # attributes of functions that are kernels of their own in networks
+KEPT = (*KERNELS, "Composite", "Primitive")  # these: of groups of scripts, which other passes look for
 
 
 def inline_private_functions(mod):

@@ -9,13 +9,11 @@ from ..relax.expr import DataflowVar, Function, RelaxVar, ShapeStructInfo
 from ..relax.infos import call_dims
 from .canonicalize_bindings import with_dims
 
-_KERNELS = ("primitive", "Composite")
-
 
 def open_kernels(mod):
-    """Requires: nothing. Ensures that a function with the attribute primitive or Composite, outside of those for
-    generators, has the symbolic dimensions of the function that calls it, and no parameter that only tells them: where
-    it has its own, each call that gives others is of a function with those."""
+    """Requires: nothing. Ensures that a function with the attribute primitive has the symbolic dimensions of the function
+    that calls it, and no parameter that only tells them: where it has its own, each call that gives others is of a
+    function with those."""
     opened = _Open(mod)
     if not any(map(opened.is_kernel, mod.functions)):
         return mod
@@ -33,7 +31,7 @@ class _Open(Mutator):
 
     def is_kernel(self, name):
         func = self.mod.functions.get(name)
-        return isinstance(func, Function) and any(func.attrs.get(key) for key in _KERNELS)
+        return isinstance(func, Function) and bool(func.attrs.get("primitive"))
 
     def visit_Constant(self, constant):
         return constant

@@ -4,17 +4,19 @@ from __future__ import annotations
 from ..module import SYMBOL, GlobalVar
 from ..names import unique_name
 from ..node import Mutator
-from ..relax.expr import Function
+from ..relax.expr import ExternFunc, Function
 from ..upper import provides
 
 
 def attach_global_symbol(mod):
     """A module whose functions have a "global_symbol": their name, that of PrimFuncs after the module's attribute
-    "system_lib_prefix". Those that have one keep it; functions are called as their symbols say."""
+    "system_lib_prefix". Those that have one keep it, and ExternFuncs theirs; functions are called as their symbols
+    say."""
     prefix = mod.attrs.get("system_lib_prefix") or ""
-    made = {n: f if SYMBOL in f.attrs else f.with_attr(SYMBOL, str(n) if isinstance(f, Function) else f"{prefix}{n}")
-            for n, f in mod.functions.items()}
-    return renamed(mod.with_functions(made), {n: made[n].attrs[SYMBOL] for n in made if SYMBOL not in mod[n].attrs})
+    names = {n: str(n) if isinstance(f, Function) else f"{prefix}{n}" for n, f in mod.functions.items()
+             if SYMBOL not in f.attrs and not isinstance(f, ExternFunc)}
+    return renamed(mod.with_functions({**mod.functions, **{n: mod[n].with_attr(SYMBOL, s) for n, s in names.items()}}),
+                   names)
 
 
 @provides("normalize_global_var")

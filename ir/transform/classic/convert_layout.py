@@ -77,7 +77,7 @@ class _Convert(ReplaceVars):
         count = sum(tensors)  # they come first; a shape may follow
         wanted, out, changed = rule(call, layouts[:count], self.desired)
         args = (*map(self._laid_out, call.args, wanted), *map(self._plain, call.args[count:]))
-        made = _again(call, args, changed)
+        made = self._bound(_again(call, args, changed))
         start = _layout_of(call.struct_info)
         if inside or out == start:
             self._bind(b, made, out)
@@ -113,6 +113,11 @@ class _Convert(ReplaceVars):
         return var
 
     # ------------------------------------------------------------ values
+
+    def _bound(self, call):
+        """A call whose arguments are no calls, as those are of an operator that is several in a layout."""
+        args = tuple(self._emit(self._bound(a)) if isinstance(a, RelaxCall) else a for a in call.args)
+        return call if args == call.args else call.replace(args=args)
 
     def _layout(self, value):
         if isinstance(value, RelaxTuple):

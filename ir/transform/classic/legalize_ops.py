@@ -11,11 +11,12 @@ from ...node import Mutator, collect
 from ...op import OPS, REQUIRED, Op, register_op_attr
 from ...relax.block_builder import BlockBuilder
 from ...relax.control import is_control
-from ...relax.expr import (DataflowBlock, DataflowVar, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
+from ...relax.expr import (DataflowBlock, DataflowVar, ExternFunc, Function, MatchCast, RelaxCall, RelaxVar, SeqExpr,
                            ShapeStructInfo, TensorStructInfo, TupleStructInfo, without_grad)
 from ...relax.runtime_calls import RUNTIME
 from ...target import Target
 from ...tir.function import PrimFunc
+from ..call_rules import CallRules
 from .legalize_others import LEGALIZE
 
 _ANY_SHAPES = ("dynamic",)  # in names of operators whose results' shapes a run tells
@@ -35,7 +36,9 @@ def legalize_ops(mod, customize_legalize_map=None, enable_warning=False):
 
 def legalize_for_builds(mod):
     """The module with calls that no row of the operator table computes, but LEGALIZE does, such as gradients, as calls of
-    PrimFuncs, and those of PrimFuncs that tell their gradients as any others; itself where there are none."""
+    PrimFuncs, and those of PrimFuncs that tell their gradients as any others; those of its ExternFuncs by their symbols;
+    itself where there are none."""
+    mod = _by_symbol(mod)
     own = {name: LEGALIZE[name] for name in RUNTIME if name in LEGALIZE}
     own["call_tir_with_grad"] = lambda builder, call: without_grad(call)
     called = {str(c.op) for f in mod.functions.values() if isinstance(f, Function) for c in collect(f.body, RelaxCall)
@@ -43,6 +46,19 @@ def legalize_for_builds(mod):
     if not called & set(own):
         return mod
     return legalized(mod, own)
+
+
+def _by_symbol(mod):
+    """The module with calls of its ExternFuncs as those of packed functions, without these."""
+    foreign = {n: f for n, f in mod.functions.items() if isinstance(f, ExternFunc)}
+
+    def rule(context, call):
+        func = foreign.get(call.attrs["gv"].name) if call.op == "call" else None
+        return func and call.replace(op="call_pure_packed" if func.struct_info.purity else "call_packed",
+                                     attrs={"func": func.global_symbol})
+
+    return mod.with_functions({n: CallRules(f, rule).visit(f) if isinstance(f, Function) else f
+                               for n, f in mod.functions.items() if n not in foreign}) if foreign else mod
 
 
 def legalized(mod, table):

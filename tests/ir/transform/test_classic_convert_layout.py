@@ -21,6 +21,7 @@ BODIES = {
                "e = R.strided_slice(p, axes=[1], begin=[1], end=[3])"],
     "scaled": ["c = R.nn.conv2d(x, w)", "s = R.squeeze(c, axis=[0])", "g = R.mean(s, axis=[2])",
                "e = R.nn.layer_norm(c, g, g, axes=[1, 2])"],  # as many channels as rows
+    "resized": ["c = R.nn.conv2d(x, w)", "e = R.image.resize2d(c, (8, 8), method='nearest_neighbor')"],
     "normal": ["c = R.nn.conv2d(x, w)", "m = R.mean(c, axis=[0, 2, 3])", "v = R.multiply(m, m)",
                "n = R.nn.batch_norm(c, m, m, m, v, axis=1, center=False)", "p = n[0]", "e = R.multiply(p, p)"],
 }

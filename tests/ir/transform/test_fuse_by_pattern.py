@@ -255,3 +255,30 @@ def test_arguments_that_are_attributes_here_are_matched():
 
     clip = is_op("relax.clip")(wildcard(), wildcard(), wildcard())
     assert calls(rt.FuseOpsByPattern([("my.clip", clip)])(Clipped)["main"]) == ["fused_relax_clip"]
+
+
+@I.ir_module
+class Images:
+    @R.function
+    def main(x: R.Tensor((1, 8, 6, 6), "float32"), w: R.Tensor((8, 8, 3, 3), "float32")):
+        with R.dataflow():
+            a = R.nn.conv2d(x, w, padding=1)
+            b = R.nn.relu(a)
+            c = R.split(b, 2, axis=1)
+            out = R.concat((c[1], c[0]), axis=1)
+            R.output(out)
+        return out
+
+
+@pytest.mark.parametrize("bind_constants", [False, True])
+def test_composite_functions_without_a_generator_are_compiled_as_if_they_were_none(bind_constants):
+    """Weights are packed, layouts chosen and neighbours fused across them; constants and tuples may be inside."""
+    x, w = arrays(Images)
+    mod = rt.BindParams("main", {"w": w})(Images)
+    conv = is_op("relax.nn.conv2d")(wildcard(), wildcard())
+    grouped = rt.FuseOpsByPattern([("my.conv", conv), ("my.split", is_op("relax.split")(wildcard())), ("my.relu", RELU)],
+                                  bind_constants=bind_constants)(mod)
+    assert len(calls(grouped["main"])) == len([c for c in calls(grouped["main"]) if "fused" in c]) + 1
+    plain, parts = (ingot.compile(m, "c") for m in (mod, grouped))
+    assert list(plain.model.kernels) == list(parts.model.kernels)
+    assert np.array_equal(evaluated(mod, x), evaluated(grouped, x))

@@ -3,11 +3,13 @@ inlined, and passes over some functions."""
 import numpy as np
 import pytest
 
+from ingot import cpu, register_func
 from ingot.ir.module import GlobalVar
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.script.functions import from_source
 from ingot.ir.transform import ApplyPassToFunction
+from ingot.relax import BlockBuilder, Call, TensorStructInfo, Var, VirtualMachine, build, extern
 from ingot.relax import transform as T
 from ingot.relax.analysis import well_formed
 
@@ -94,6 +96,28 @@ def main(a: R.Tensor(("n",), "float32")):
     made, = (f for name, f in mod.functions.items() if name == "compute_symbolic_expr")
     assert [p.name for p in made.params] == ["n"] and made.attrs["tir.is_host_func"] is True
     assert "compute_symbolic_expr(R.prim_value(n))" in mod.script() and "n % T.int64(16)" in made.script()
+    mod = T.ComputePrimValue()(module('''
+@R.function
+def main(n_: R.Prim(value="n")):
+    n = T.int64()
+    out = R.prim_value(n * n)
+    return out
+'''))
+    assert well_formed(mod) and "compute_symbolic_expr(R.prim_value(n))" in mod.script()
+
+
+def test_a_module_may_name_the_functions_of_others():
+    register_func("test.passes.more", lambda x: x.numpy() + 1, override=True)
+    builder, info = BlockBuilder(), TensorStructInfo((2,), "float32")
+    more = builder.add_func(extern("test.passes.more"), "more")
+    x = Var("x", info)
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(Call(more, [x], sinfo_args=[info])))
+    mod = builder.get()
+    for name in ("DeadCodeElimination", "InlinePrivateFunctions", "AttachGlobalSymbol", "NormalizeGlobalVar"):
+        mod = getattr(T, name)()(mod)
+        assert list(mod.functions) == ["more", "main"]
+    assert VirtualMachine(build(mod), cpu())["main"](np.zeros(2, "float32")).numpy().tolist() == [1, 1]
 
 
 def test_patterns_of_kernels():
