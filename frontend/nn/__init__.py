@@ -13,7 +13,7 @@ tensor.py has what ops compute with, core.py the modules, op.py the operators, e
 """
 from . import core, effects, exporter, extern, modules, op, spec, subroutine, tensor, visitor  # noqa: F401
 from .core import Effect, Module, ModuleDict, ModuleList, Object, Parameter, Tensor  # noqa: F401
-from .extern import ExternModule, SourceModule, add_extern  # noqa: F401
+from .extern import ExternModule, ObjectModule, SourceModule, add_extern  # noqa: F401
 from .modules import *  # noqa: F401,F403
 from .op import *  # noqa: F401,F403
 from .subroutine import SubroutineMixin  # noqa: F401

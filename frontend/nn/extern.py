@@ -36,11 +36,20 @@ class SourceModule(ExternModule):
         self.headers, self.libraries = tuple(headers), tuple(libraries)
 
 
+class ObjectModule(ExternModule):
+    """Functions in an object file, which is for one machine, as a folder of C is not: NotImplementedError."""
+
+    def __init__(self, symbols, filepath):
+        raise NotImplementedError(f"nn.ObjectModule: {filepath} is compiled for one machine, and a folder is C for any: "
+                                  "give nn.SourceModule what it was compiled from")
+
+
 def _text(source_code):
-    if isinstance(source_code, Path):
-        if not source_code.is_file():
+    """C, or what the file has that is named in one line."""
+    if isinstance(source_code, Path) or "\n" not in source_code and Path(source_code).suffix == ".c":
+        if not Path(source_code).is_file():
             raise ValueError(f"Not a file: {source_code}")
-        return source_code.read_text()
+        return Path(source_code).read_text()
     return source_code
 
 
@@ -56,4 +65,4 @@ def add_extern(mod):
     known.append(mod)
 
 
-__all__ = ["ExternModule", "SourceModule", "add_extern"]
+__all__ = ["ExternModule", "ObjectModule", "SourceModule", "add_extern"]

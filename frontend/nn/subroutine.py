@@ -65,14 +65,14 @@ def _function_of(module, forward, given, bb):
                 out = forward(module, *(Tensor(_expr=v) if isinstance(a, Tensor) else v
                                         for v, a in zip(arguments, given.values())))
                 result = inner.emit_output(_expr(out))
-            inner.emit_func_output(result)
+            made = inner.emit_func_output(result).name  # that of an equal function, where there is one
     finally:
         for (_, param), expr in zip(params, outside):
             param._expr = expr
     for called, func in inner.get().functions.items():
-        if called != name:
+        if called != made:
             bb.add_func(func, called)
-    return inner.get()[name], isinstance(out, Tensor)
+    return inner.get()[made], isinstance(out, Tensor)
 
 
 __all__ = ["SubroutineMixin"]

@@ -207,16 +207,13 @@ def upsampling(ops, data, scale_h, scale_w, layout="NCHW", method="nearest_neigh
                     coordinate_transformation_mode="align_corners" if align_corners else "asymmetric")
 
 
-_OWN_ROUNDING = {"half_pixel": "round", "align_corners": "round", "asymmetric": "floor"}
-
-
 def resize2d(ops, data, roi, size, layout="NCHW", method="linear", coordinate_transformation_mode="half_pixel",
              rounding_method="", bicubic_alpha=-0.5, bicubic_exclude=0, extrapolation_value=0.0, out_dtype=None,
              output_shape=None):
-    """roi must be None or zeros: nothing is cropped. rounding_method "": what the transformation is used with."""
+    """roi must be None or zeros: nothing is cropped. rounding_method "": of align_corners "round", else "floor"."""
     if roi is not None and any(plain(roi)):
         raise InferError("roi is not supported: crop with strided_slice first")
-    rounding = rounding_method or _OWN_ROUNDING.get(coordinate_transformation_mode, "round")
+    rounding = rounding_method or ("round" if coordinate_transformation_mode == "align_corners" else "floor")
     return ops("image.resize2d", converted(data, out_dtype), size, layout=layout, method=method,
                rounding_method=rounding, coordinate_transformation_mode=coordinate_transformation_mode,
                cubic_alpha=bicubic_alpha)

@@ -97,6 +97,30 @@ def test_subroutines_are_functions_that_compute_the_same():
     np.testing.assert_allclose(got, mlp(w, x), rtol=1e-4, atol=1e-5)
 
 
+def test_layers_of_one_class_share_a_subroutine():
+    class Scale(nn.Module):
+        define_subroutine = True
+
+        def __init__(self):
+            self.w = nn.Parameter((4,))
+
+        def forward(self, x):
+            return op.multiply(x, self.w)
+
+    class Net(nn.Module):
+        def __init__(self):
+            self.first, self.second = Scale(), Scale()
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    mod, _ = Net().export_tvm({"forward": {"x": spec.Tensor((2, 4), "float32")}})
+    assert sorted(map(str, mod.functions)) == ["forward", "scale"]
+    x, first, second = (RNG.random(n, np.float32) for n in ((2, 4), 4, 4))
+    got = run(Net(), {"x": spec.Tensor((2, 4), "float32")}, [x], {"first.w": first, "second.w": second})
+    np.testing.assert_allclose(got, x * first * second, rtol=1e-6)
+
+
 # ---------------------------------------------------------------- operators and layers
 
 def test_operators_of_the_table_compute_what_their_names_say():
@@ -171,15 +195,16 @@ def test_transposed_convolution_and_resizing():
             self.up = nn.ConvTranspose1D(2, 3, 2, stride=2)
 
         def forward(self, x, image):
-            return self.up(x), op.interpolate(image, size=(1, 4), mode="bilinear")
+            return self.up(x), op.interpolate(image, size=(1, 4), mode="bilinear"), op.interpolate(image, scale_factor=2)
 
     net, x, image = Up(), RNG.random((1, 2, 4), np.float32), np.array([1, 5], np.float32).reshape(1, 1, 1, 2)
     w = values(net.named_parameters())
-    up, large = run(net, {"x": spec.Tensor(x.shape, "float32"), "image": spec.Tensor(image.shape, "float32")},
+    up, large, repeated = run(net, {"x": spec.Tensor(x.shape, "float32"), "image": spec.Tensor(image.shape, "float32")},
                     [x, image], w)
     expected = np.einsum("ncw,cok->nowk", x, w["up.weight"]).reshape(1, 3, 8) + w["up.bias"].reshape(-1, 1)
     np.testing.assert_allclose(up, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(large.ravel(), [1, 2, 4, 5], rtol=1e-5)
+    assert repeated.ravel().tolist() == [1, 1, 5, 5] * 2
 
 
 def test_attention_and_timesteps():
@@ -484,3 +509,9 @@ void my_double(const ingot_arg *args, int32_t n_args)
         relax.transform.AttachExternModules([nn.SourceModule({"a.b": like}, source)])(mod)
     with pytest.raises(ValueError, match='source_format is "c"'):
         nn.SourceModule({}, source, "cpp")
+    (tmp_path / "own.c").write_text(source)
+    assert nn.SourceModule({}, str(tmp_path / "own.c")).source_code == source
+    with pytest.raises(ValueError, match="Not a file: nowhere.c"):
+        nn.SourceModule({}, "nowhere.c")
+    with pytest.raises(NotImplementedError, match="give nn.SourceModule what it was compiled from"):
+        nn.ObjectModule({"my_add": like}, "own.o")

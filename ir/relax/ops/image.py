@@ -132,9 +132,17 @@ def _positions(sizes, outs, attrs):
     return positions
 
 
+def _rounding(size, out, attrs):
+    """Which rounding finds the nearest elements along an axis. As in TVM, "round" of asymmetric positions takes each
+    element as often as its axis becomes longer, where that is a whole number."""
+    repeats = (attrs["rounding_method"] == "round" and attrs["coordinate_transformation_mode"] == "asymmetric"
+               and not attrs["scales"] and isinstance(size, int) and isinstance(out, int) and out % max(size, 1) == 0)
+    return "floor" if repeats else attrs["rounding_method"]
+
+
 def _nearest_of_float(i, axis, size, out, attrs, ops):
     """The nearest element of output element i along axis 0 or 1, before it is held inside, as a float32."""
-    mode = attrs["coordinate_transformation_mode"]
+    mode, rounding = attrs["coordinate_transformation_mode"], _rounding(size, out, attrs)
     if isinstance(out, int) and out == 1 and mode in ("pytorch_half_pixel", "align_corners"):
         return i * ops.number(0)
     size, last = ops.number(size), ops.number(out if isinstance(out, int) else tir.max(out, 2))
@@ -142,7 +150,7 @@ def _nearest_of_float(i, axis, size, out, attrs, ops):
     at = FLOAT_POSITIONS[mode](i, size, last, scale, ops.half)
     if mode == "pytorch_half_pixel" and not isinstance(out, int):
         at = tir.Select(out == 1, ops.number(0), at)
-    return FLOAT_ROUNDINGS[attrs["rounding_method"]](at, ops)
+    return FLOAT_ROUNDINGS[rounding](at, ops)
 
 
 def _nearest_elements(axis, size, out, attrs):
@@ -158,13 +166,13 @@ def _finds_nearest(axis, size, out, attrs, position):
     if not all(isinstance(v, int) for v in position):
         return False
     a, b, d = position
-    found = ROUNDINGS[attrs["rounding_method"]](np.arange(out) * a + b, d)
+    found = ROUNDINGS[_rounding(size, out, attrs)](np.arange(out) * a + b, d)
     return np.array_equal(np.clip(found, 0, size - 1), _nearest_elements(axis, size, out, attrs))
 
 
 def _lower(args, attrs, out):
     x, (sizes, outs) = args[0], _sizes(args, attrs)
-    positions, rounding = _positions(sizes, outs, attrs), ROUNDINGS[attrs["rounding_method"]]
+    positions = _positions(sizes, outs, attrs)
     acc, alpha = sum_dtype(x.dtype), attrs["cubic_alpha"]
 
     def hold(index, size):
@@ -176,7 +184,7 @@ def _lower(args, attrs, out):
     def element(i, axis):
         a, b, d = positions[axis]
         if exact[axis]:
-            return rounding(i * a + b, d)
+            return ROUNDINGS[_rounding(sizes[axis], outs[axis], attrs)](i * a + b, d)
         return cast(_nearest_of_float(cast(i, "float32"), axis, sizes[axis], outs[axis], attrs, EXPRESSIONS), i.dtype)
 
     def nearest(n, c, *at):

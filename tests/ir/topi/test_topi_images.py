@@ -28,6 +28,16 @@ def test_sizes_of_rows_and_volumes():
           V.repeat(2, 2).repeat(2, 3).repeat(2, 4), symbolic=False)
 
 
+def test_the_nearest_elements_by_default():
+    """Without a rounding_method that of align_corners, else the one before; "round" of asymmetric repeats whole elements."""
+    for mode, at in (("half_pixel", [0, 0, 0, 1, 1, 2, 2, 3]), ("align_corners", [0, 0, 1, 1, 2, 2, 3, 3]),
+                     ("asymmetric", [0, 0, 1, 1, 2, 2, 3, 3])):
+        check("image.resize2d", [X], [A, None, (8, 6), "NCHW", "nearest_neighbor", mode], X[:, :, at], symbolic=False)
+    for n, at in ((12, np.arange(4).repeat(3)), (6, [0, 1, 1, 2, 3, 3]), (2, [0, 2])):
+        check("image.resize2d", [X], [A, None, (n, 6), "NCHW", "nearest_neighbor", "asymmetric", "round"], X[:, :, at],
+              symbolic=False)
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_crops(layout):
     boxes = np.array([[0, 0, 1, 1], [0.25, 0.5, -0.5, 1], [0.5, 0.2, 0.5, 0.8]], F32)
