@@ -3,6 +3,7 @@ from ...ir import te as _te
 from ...ir.te import *  # noqa: F401,F403
 from ...ir.schedule.te_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
 from ...ir.tir.index_map import IndexMap as _IndexMap
+from . import hybrid  # noqa: F401
 from .schedule import Schedule, create_schedule  # noqa: F401
 from .stage import Stage  # noqa: F401
 
