@@ -5,14 +5,16 @@ from ..codegen.module import make_module
 from ..codegen.target import Target, with_code
 from ..ir.module import GlobalVar, IRModule
 from ..ir.relax.expr import Function
+from ..ir.te.tensor import Tensor
 from ..ir.tir.bounds import check_bounds
+from ..ir.tir.buffer import Buffer, substitute_buffers
 from ..ir.tir.function import PrimFunc
 from ..ir.tir.signatures import completed
 from ..ir.transform.classic.extract_constants import bind_constants
 from ..ir.transform.classic.inline import inline_private_functions
 from ..ir.transform.context import PassContext
 from ..ir.transform.pass_table import TIR
-from ..ir.node import collect
+from ..ir.node import collect, structural_equal
 from ..ir.tir.stmt import AttrStmt, For
 from ..ir.transform.pipeline import TIR_PASSES, lower_module, pipeline_for
 from ..ir.transform.start_sums import start_sums
@@ -29,7 +31,8 @@ _PHASE_ENDS = {1: "FlattenBuffer", 2: "UnrollLoop"}
 def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     """The lowered program of an IRModule, a PrimFunc or a te.Schedule with its `args`: an IRModule of flat PrimFuncs.
 
-    name: of the function made from a schedule. binds: not supported. simple_mode: without partitioned loops and
+    name: of the function made from a schedule. binds: {tensor: the Buffer that
+    stands for it}, which may say strides, offset and alignment. simple_mode: without partitioned loops and
     with fragments as they are scheduled, for people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
     functions = _functions(inp, args, name, binds)
@@ -87,10 +90,7 @@ def _functions(inp, args, name, binds):
     if isinstance(inp, Schedule):
         if args is None:
             raise ValueError("a te.Schedule is lowered for the list of its arguments: args=[A, B, ...]")
-        if binds is not None:
-            raise ValueError("binds: buffers of one's own go with T.match_buffer in a PrimFunc; a te.Schedule declares "
-                             "its arguments' itself")
-        return {name: inp.to_prim_func(args, name)}
+        return {name: _of_schedule(inp, args, name, binds or {})}
     if args is not None or binds is not None:
         raise ValueError(f"args and binds go with a te.Schedule; a {type(inp).__name__} has its own parameters")
     if isinstance(inp, PrimFunc):
@@ -117,6 +117,23 @@ def _functions(inp, args, name, binds):
                              "func.with_attr('global_symbol', name)")
         found[symbol] = f
     return found
+
+
+def _of_schedule(schedule, args, name, binds):
+    """The scheduled PrimFunc of `args`, with the buffers that `binds`, {tensor: buffer}, gives some of them; these may
+    stand for their tensors among the arguments."""
+    tensors = {buffer: tensor for tensor, buffer in binds.items()}
+    args = [tensors.get(a, a) if isinstance(a, Buffer) else a for a in args]
+    func, changes = schedule.to_prim_func(args, name), {}
+    places = {a.key: n for n, a in enumerate(args) if isinstance(a, Tensor)}
+    for tensor, buffer in binds.items():
+        if not isinstance(buffer, Buffer) or not isinstance(tensor, Tensor) or tensor.key not in places:
+            raise ValueError(f"binds is {{tensor among the arguments: Buffer}}, not {{{tensor!r}: {buffer!r}}}")
+        if buffer.dtype != tensor.dtype or not structural_equal(buffer.shape, tensor.shape):
+            raise ValueError(f"binds: buffer {buffer.name} is {buffer.dtype} of {buffer.shape}, tensor {tensor.name} "
+                             f"{tensor.dtype} of {tensor.shape}")
+        changes[func.buffer_map[func.params[places[tensor.key]]]] = buffer
+    return substitute_buffers(func, changes)
 
 
 def _lowered(functions, passes):

@@ -36,7 +36,7 @@ relax.training.utils
 relay
 rpc
 target
-te te.replay te.schedule te.stage
+te te.hybrid te.replay te.schedule te.stage
 testing testing.tir testing.utils
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
 tir.stmt_functor tir.transform tir.type_checker

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..arith.linear import DIV, scaled, shifted, single_atom
 from ..arith.pattern import conjuncts
-from ..expr import GE, GT, LE, LT, Var, is_const_int
+from ..expr import GE, GT, LE, LT, Var, is_const_int, substitute
 from ..node import Node, collect, structural_equal
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BufferLoad
@@ -83,6 +83,18 @@ def why_not_pure(index, scope, realize, spatial=SPATIAL, made=()):
     return why_not_reduction(index, scope, realize, spatial)
 
 
+def late_start(analyzer, realize, loops):
+    """The name of a reduce iterator that is not proved to be least in the first turn of loops, where a block starts
+    its sums; None when there is none."""
+    start = {loop.loop_var: loop.min for loop in loops}
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        if iv.iter_type == "reduce":
+            first = substitute(value, start)
+            if not (analyzer.can_prove_less_equal(first, value) and analyzer.can_prove_less_equal(iv.dom.min, first)):
+                return iv.var.name
+    return None
+
+
 def _read_elsewhere(block):
     """A buffer that the block writes and reads at other places; None when there is none."""
     written = {r.buffer: r.region for r in block.writes}
@@ -128,6 +140,9 @@ def require_pure(ctx, scope, realize, argument, spatial=SPATIAL, in_place=False,
     if not realize.block.iter_vars and not why:
         inside = next((s for s in ctx.index.loops_above(realize) if uses(realize.block, {s.loop_var})), None)
         why = inside and f"it has no iterators, but uses the variable of loop {inside.loop_var.name}"
+    if not why and not in_place and realize.block.init is not None:
+        late = late_start(ctx.analyzer_at(realize), realize, ctx.index.loops_above(realize))
+        why = late and f"it is not proved to start its sums where {late} is least"
     if why:
         ctx.refuse(argument, f"block {name_of(realize)} is neither a complete block nor a reduction block: {why}",
                    "only blocks whose result depends on their inputs alone can move", [realize])

@@ -5,10 +5,11 @@ from math import gcd
 
 from ..arith import ConstIntBound
 from ..arith.linear import DIV, MOD, PRODUCT
-from ..expr import Range, Var, as_expr, const, is_const_int, substitute
+from ..expr import Range, Var, as_expr, const, is_const_int
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import buffers_of, is_true, name_of, uses, why_not_complete, why_not_pure, why_not_reduction
+from .blocks import (buffers_of, is_true, late_start, name_of, uses, why_not_complete, why_not_pure,
+                     why_not_reduction)
 from .combiner import combiner_of
 from .context import analyzer_of, is_unit, know_dimensions, ranges_of
 from .dependence import turn_writes_input
@@ -153,14 +154,10 @@ def require_init_first(ctx, outermost, realize, argument):
             ctx.refuse(argument, f"loop {loop.loop_var.name} runs spatial and reduce iterators of block "
                        f"{name_of(realize)} together, so its init might come late", "decompose_reduction first",
                        [loop, realize])
-    analyzer = analyzer_of(ctx.index.loops_above(realize))
-    start = {loop.loop_var: loop.min for loop in reducing}
-    for iv, value in zip(block.iter_vars, realize.iter_values):
-        if iv.iter_type == "reduce":
-            first = substitute(value, start)
-            if not (analyzer.can_prove_less_equal(first, value) and analyzer.can_prove_less_equal(iv.dom.min, first)):
-                ctx.refuse(argument, f"the reduction of block {name_of(realize)} over {iv.var.name} is not proved to "
-                           "start at its least value", "decompose_reduction first", [realize])
+    late = late_start(analyzer_of(ctx.index.loops_above(realize)), realize, reducing)
+    if late:
+        ctx.refuse(argument, f"the reduction of block {name_of(realize)} over {late} is not proved to start at its "
+                   "least value", "decompose_reduction first", [realize])
 
 
 def _require_instances_apart(ctx, chain, realize, argument):

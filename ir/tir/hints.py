@@ -31,11 +31,11 @@ def _are_numbers(value):
 
 
 # What a value is -> whether it is that. Parsed programs have immediates in place of Python's values.
-FLAG, COUNT, TEXT, NAMES, NUMBERS, ALIGNMENTS = (
-    "0 or 1", "an integer", "a text", "a list of buffers' names", "a list of integers",
+FLAG, COUNT, TEXT, NAMES, NUMBERS, TURNS, ALIGNMENTS = (
+    "0 or 1", "an integer", "a text", "a list of buffers' names", "a list of integers", "{a buffer's name: an integer}",
     "a list of (position among the writes, axis, factor, offset)")
 _FITS = {FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, NUMBERS: _are_numbers,
-         ALIGNMENTS: lambda value: True}
+         TURNS: lambda value: isinstance(value, dict) and _are_numbers([*value.values()]), ALIGNMENTS: lambda value: True}
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ WHOLE = _row("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards s
 PREFETCH = _row("pragma_prefetch", NAMES, "InjectPrefetch")
 PREFETCH_AHEAD = _row("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
 PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
+PREFETCH_TURNS = _row("pragma_prefetch_turns", TURNS, "InjectPrefetch")  # how many turns of the loop before it is read
 # Threads. Of nested parallel loops THREAD_ROWS marks the innermost: its iterations are divided among threads, each of
 # which does its own in all iterations of the loops around. THREAD_OWN: each thread does its own chunk, and steals none.
 # EACH_THREAD: a serial loop beside parallel ones that each thread runs for itself, with the buffers that the kernel

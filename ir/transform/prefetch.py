@@ -7,18 +7,18 @@ from ..arith import Analyzer
 from ..costs import BASE
 from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, substitute
 from ..node import collect, structural_equal
-from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR
+from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TURNS
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import StmtMutator, without
 
-KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR
+KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TURNS
 
 
 def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahead"].value,
                     far=BASE["stream.l2_ahead"].value):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead or _far. A loop k with the first, which
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far or _turns. A loop k with the first, which
     names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
@@ -39,7 +39,8 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
         for k: for i: prefetch(B[k * S + i * T], ahead); for i: use(B[k * S + i * T])
 
     which asks for what is `ahead` bytes further on, of a buffer that is read as it lies. With the third it is `far`
-    bytes, for L2: of a buffer that all loops around run through in one go.
+    bytes, for L2: of a buffer that all loops around run through in one go. With the fourth, {B: n}, it is as far as n
+    turns of the loop move the place, if by a constant: a line at a time of what lies in a row.
     """
     return func.replace(body=_Inject(line, ahead, far).visit(func.body))
 
@@ -55,7 +56,10 @@ class _Inject(StmtMutator):
         calls = [call for name in loop.annotations.get(PREFETCH, ()) for call in self._calls(text_of(name), loop)]
         for key, distance in self.distances:
             for name in loop.annotations.get(key, ()):
-                calls += self._ahead(text_of(name), loop, distance)
+                calls += [_for_each(around, load.buffer, index, distance)
+                          for load, index, around in self._places(text_of(name), loop)]
+        for name, turns in loop.annotations.get(PREFETCH_TURNS, {}).items():
+            calls += self._turns_ahead(name, loop, int(turns))
         body = self.visit(loop.body)
         self.loops = outside
         loop = without(loop, *KEYS)
@@ -113,18 +117,26 @@ class _Inject(StmtMutator):
         place = substitute(corner, {**start, k: row + k // pace})
         return [place + (k % pace * count // pace + n) * step for n in range(-(-count // pace))]
 
-    def _ahead(self, name, loop, distance):
-        """The statements that ask for what is `distance` bytes behind each load of buffer `name` in a loop's
-        iteration."""
+    def _places(self, name, loop):
+        """[(load, its index, the loops inside that move it)] of the loads of buffer `name` in a loop, each once."""
         inner, found = collect(loop.body, For)[::-1], []
         for load in collect(loop.body, BufferLoad):
             if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
                 found.append(load)
+        indices = [self._line(load, loop) for load in found]
+        return [(load, index, [x for x in inner if any(v is x.loop_var for v in free_vars(index))])
+                for load, index in zip(found, indices)]
+
+    def _turns_ahead(self, name, loop, turns):
+        """The statements that ask for what is read of buffer `name` some turns of a loop later, where these move each
+        place by a constant: a line at a time of what lies in a row."""
         out = []
-        for load in found:
-            index = self._line(load, loop)
-            around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
-            out.append(_for_each(around, load.buffer, index, distance))
+        for load, index, around in self._places(name, loop):
+            size = load.buffer.dtype.bytes
+            steps = {x: (self.analyzer.step(index, x.loop_var) or 0) * size for x in (*around, loop)}
+            if steps[loop]:
+                skips = [max(self.line // abs(steps[x]), 1) if steps[x] else 1 for x in around]
+                out.append(_for_each(around, load.buffer, index, steps[loop] * turns, skips))
         return out
 
     def _line(self, load, loop):
@@ -166,12 +178,18 @@ def _next(loop):
     return Select(following < loop.min + loop.extent, following, loop.min)
 
 
-def _for_each(loops, buffer, index, ahead=0):
-    """Ask for what is `ahead` of a place of a buffer, in copies of the loops that move it."""
+def _for_each(loops, buffer, index, ahead=0, skips=None):
+    """Ask for what is `ahead` of a place of a buffer, in copies of the loops that move it; skips: each one's distance
+    between turns that do."""
     new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in loops}
+    counts = {x: (x.min, x.extent) for x in loops}
+    for x, skip in zip(loops, skips or ()):
+        if skip > 1:
+            index = substitute(index, {x.loop_var: x.min + x.loop_var * skip})
+            counts[x] = const(0, x.min.dtype), Analyzer().simplify((x.extent + (skip - 1)) // skip)
     stmt = Evaluate(prefetch(BufferLoad(buffer, (substitute(index, new),)), ahead))
     for x in reversed(loops):
-        stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
+        stmt = For(new[x.loop_var], *counts[x], x.kind, stmt)
     return stmt
 
 

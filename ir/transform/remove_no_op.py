@@ -6,6 +6,7 @@ from ..arith.canonical import INDEX_TYPES
 from ..expr import Call, IntImm, Not, Range, Var, const, free_vars, is_const_int
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.effects import has_effect
+from ..tir.hints import STAGES
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, IfThenElse, SeqStmt, seq
 from .data_flow import DeadElements, KnownValues
 from .elements import is_fixed, is_opaque
@@ -99,6 +100,7 @@ class _Scan(Visitor):
 class _Remove(Mutator):
     def __init__(self, dead, alias):
         self.dead, self.alias = dead, alias
+        self.staged = False  # whether the next sequence is what a software pipeline counts
         self.around = ()  # what holds around a statement: (variable, its Range or value), or a condition
 
     def _within(self, stmt, *known):
@@ -128,14 +130,19 @@ class _Remove(Mutator):
             lambda an: all(map(an.can_prove_equal, load.indices, indices)))
 
     def visit_SeqStmt(self, s):
+        staged, self.staged = self.staged, False
         stmts = self.visit(s.seq)
+        if staged:  # what is nothing now keeps its place
+            return s if stmts is s.seq else SeqStmt(tuple(NO_OP if is_no_op(x) else x for x in stmts))
         return s if stmts is s.seq and not any(map(is_no_op, stmts)) else seq(*(x for x in stmts if not is_no_op(x)))
 
     def visit_For(self, loop):
         if is_const_int(loop.extent, 0) or not isinstance(loop.extent, IntImm) and is_fixed(loop.extent) and (
                 self._holds_here(lambda an: an.can_prove(loop.extent <= 0))):
             return NO_OP
+        self.staged = STAGES in loop.annotations
         body = self._within(loop.body, (loop.loop_var, Range(loop.min, loop.extent)))
+        self.staged = False
         return NO_OP if is_no_op(body) and not has_effect((loop.min, loop.extent)) else loop.replace(body=body)
 
     def visit_IfThenElse(self, branch):

@@ -122,8 +122,21 @@ def test_a_schedule_of_tensor_expressions():
     assert "def myadd" in str(tvm.lower(s, [a, b, c], name="myadd"))
     with pytest.raises(ValueError, match=r"lowered for the list of its arguments: args=\[A, B, ...\]"):
         tvm.build(s)
-    with pytest.raises(ValueError, match="a te.Schedule declares its arguments' itself"):
+    with pytest.raises(ValueError, match="binds is {tensor among the arguments: Buffer}, not"):
         tvm.lower(s, [a, b, c], binds={a: None})
+    with pytest.raises(ValueError, match="buffer narrow is float32 of"):
+        tvm.lower(s, [a, b, c], binds={a: tvm.tir.decl_buffer((5,), name="narrow")})
+
+
+def test_arguments_of_a_schedule_are_buffers_of_ones_own():
+    a = te.placeholder((4, 3), name="a")
+    b = te.compute((4, 3), lambda i, j: a[i, j] + 1.0, name="b")
+    wide = tvm.tir.decl_buffer((4, 3), name="wide", strides=[5, 1], offset_factor=1)
+    for args in ([a, b], [wide, b]):
+        module = tvm.build(te.create_schedule(b.op), args, target="llvm", binds={a: wide})
+        x, y = floats(20).reshape(4, 5), np.empty((4, 3), np.float32)
+        module(x[:, :3], y)
+        np.testing.assert_array_equal(y, x[:, :3] + 1)
 
 
 def test_calls_from_threads_have_workspaces_of_their_own():

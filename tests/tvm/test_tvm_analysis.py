@@ -149,3 +149,31 @@ def f(A: T.Buffer((64,), "float32"), B: T.Buffer((8, 8), "float32")):
             assert isinstance(result, tir.StringImm)
             with pytest.raises(AssertionError, match=expected):
                 raise AssertionError(result.value)
+
+
+def test_what_kernels_take():
+    s = tir.Schedule(product)
+    i, j, _ = s.get_loops("D")
+    block = s.fuse(i, j)
+    for loop, axis in zip(s.split(block, [None, 4, 32]), ("blockIdx.x", "threadIdx.y", "threadIdx.x")):
+        s.bind(loop, axis)
+    s.set_scope("D", 0, "shared")
+    func = s.mod["main"]
+    fits = {"max_threads_per_block": 128, "max_thread_x": 32, "max_shared_memory_per_block": 1024, "max_kernels": 1}
+    steps = [getattr(tir.transform, name)() for name in ("LowerInitBlock", "ConvertBlocksToOpaque", "LowerOpaqueBlock")]
+    lowered = tvm.transform.Sequential(steps)(s.mod)["main"]
+    for taken in (func, lowered):
+        assert ask.verify_gpu_code(taken, fits)
+        assert not any(ask.verify_gpu_code(taken, {**fits, name: fits[name] - 1}) for name in fits)
+    with pytest.raises(ValueError, match="no limit is called 'max_blocks'; known: max_local"):
+        ask.verify_gpu_code(func, {"max_blocks": 1})
+    cuda = tvm.target.Target("cuda")
+    assert not ask.verify_memory(func.with_attr("target", cuda))  # C is made by the host
+    assert ask.verify_memory(func.with_attr("target", tvm.target.Target("llvm")))
+    with pytest.raises(ValueError, match="no attribute target"):
+        ask.verify_memory(func)
+
+
+def test_the_anchor_is_the_reduction_with_most_work():
+    assert ask.find_anchor_block(tvm.IRModule({"main": product})).name_hint == "D"
+    assert ask.find_anchor_block(tvm.IRModule({"main": tir.PrimFunc([], tir.Evaluate(0))})) is None

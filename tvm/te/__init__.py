@@ -4,6 +4,7 @@ from ...ir.te import *  # noqa: F401,F403
 from ...ir.schedule.te_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
 from ...ir.tir.index_map import IndexMap as _IndexMap
 from ..absent import absence, no_attribute
+from . import hybrid  # noqa: F401
 from .schedule import Schedule, create_schedule  # noqa: F401
 from .stage import Stage  # noqa: F401
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...ir.schedule import Schedule, ScheduleError
 from ...ir.te.create import Lowering
 from ...ir.te.tensor import ExternOp, ScanOp
+from ...ir.tir.hints import PREFETCH_TURNS
 from .stage import Fuse, Split, refuse
 
 
@@ -25,7 +26,7 @@ class _Replay:
         func = lowering.function(args).with_attr("global_symbol", name)
         _require_scopes(schedule, lowering)
         self.blocks = {schedule[op]: names for op, names in lowering.blocks.items()}  # producers first
-        self.in_scan, self.given = lowering.inside, lowering.given
+        self.in_scan, self.given, self.declare = lowering.inside, lowering.given, lowering.declare
         self.tir = Schedule(func)
         self.loops = {}  # stage -> {axis: LoopRV}
 
@@ -100,8 +101,17 @@ class _Replay:
             self._do(stage, None, mark.primitive, self.blocks[stage][0], *mark.args)
         elif mark.primitive == "tensorize":
             self._tensorize(stage, mark.axis, *mark.args)
+        elif mark.primitive == "prefetch":
+            self._prefetch(stage, mark.axis, *mark.args)
         else:
             self._do(stage, mark.axis, mark.primitive, self._loop(mark.primitive, stage, mark.axis), *mark.args)
+
+    def _prefetch(self, stage, axis, tensor, turns):
+        """Note at the axis' loop what it is to ask for; two stages may share one."""
+        loop = self._loop("prefetch", stage, axis)
+        known = self.tir.get(loop).annotations.get(PREFETCH_TURNS, {})
+        buffer = self.declare(self.schedule.resolve(tensor, stage.op))
+        self._do(stage, axis, "annotate", loop, PREFETCH_TURNS, {**known, buffer.name: turns})
 
     def _start(self, stage):
         """Let the init of a reduction have loops of its own; where it cannot, it stays with the first iteration."""

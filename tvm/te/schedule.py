@@ -75,9 +75,9 @@ class Schedule:
                        "before it is computed")
         found = [self[r] for r in readers]
         for reader in found:
-            if all(self[t] is not stage for t in self._inputs(reader)):
+            if all(self[t] is not stage for t in self.inputs(reader)):
                 refuse("cache_read", "'readers'", f"stage {reader.op.name} does not read {tensor.name}",
-                       f"it reads {', '.join(t.name for t in self._inputs(reader)) or 'nothing'}")
+                       f"it reads {', '.join(t.name for t in self.inputs(reader)) or 'nothing'}")
         names = [f"ax{i}" for i in range(tensor.ndim)]
         copy = compute(tensor.shape, lambda *i: tensor[i], f"{tensor.name}.{scope}", varargs_names=names)
         for reader in found:
@@ -180,7 +180,8 @@ class Schedule:
         """In what memory the results of an operation lie."""
         return self[op].scope
 
-    def _inputs(self, stage):
+    def inputs(self, stage):
+        """The tensors that a stage reads, caches among them."""
         return [self.resolve(t, stage.op) for t in stage.op.input_tensors]
 
     def _insert(self, op, scope, place):

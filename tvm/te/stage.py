@@ -224,8 +224,13 @@ class Stage:
                    f"number, as thread_x.var.equal(0), not {predicate}")
 
     def prefetch(self, tensor, var, offset):
-        """Not there: the compiler and the processor prefetch."""
-        refuse("prefetch", "", f"is not supported (stage {self.op.name})", "leave it out: results are the same")
+        """Ask in each turn of the axis for what the stage reads of `tensor` `offset` turns later, a cache line at a
+        time. A host's C does; what it asks for need not exist."""
+        if tensor.key not in [t.key for t in self.schedule.inputs(self)]:
+            refuse("prefetch", "'tensor'", f"stage {self.op.name} does not read {tensor.name}")
+        if _positive(offset) is None:
+            refuse("prefetch", "'offset'", f"for stage {self.op.name} must be a positive int, not {offset!r}")
+        self._mark("prefetch", var, tensor, int(offset))
 
     # ------------------------------------------------------------ for the package
 

@@ -10,6 +10,7 @@ from ...ir.te import CommReducer, ProducerLoad, Reduce, comm_reducer, sum  # noq
 from . import analysis, expr, generic, stmt_functor  # noqa: F401
 from .block_scope import BlockDependenceInfo  # noqa: F401
 from .expr import BinaryOpExpr, CallEffectKind, CmpExpr, ConstExpr, LogicalExpr, PrimExprWithOp  # noqa: F401
+from .generic import add, multiply, subtract  # noqa: F401
 from .stmt_functor import stmt_list  # noqa: F401
 from .statements import Allocate, stmt_seq  # noqa: F401
 from .data_layout import BijectiveLayout, Layout, bijective_layout, layout  # noqa: F401

@@ -1,12 +1,14 @@
 """Questions about TensorIR, under TVM's names."""
 from __future__ import annotations
 
+from math import prod
 from types import SimpleNamespace
 
 from ...ir.expr import PrimExpr, StringImm, Var
 from ...ir.module import IRModule
 from ...ir.node import collect, structural_equal
 from ...ir.schedule.errors import ScheduleError
+from ...ir.target import Target
 from ...ir.tir.access_lca import detect_buffer_access_lca
 from ...ir.tir.block_access import block_access, block_reads_writes
 from ...ir.tir.bounds import check_bounds
@@ -14,9 +16,10 @@ from ...ir.tir.definitions import allocated_bytes, require_definitions, verify_s
 from ...ir.tir.effects import why_impure
 from ...ir.tir.flops import estimate_tir_flops
 from ...ir.tir.function import PrimFunc
+from ...ir.tir.gpu_limits import touched_by_host, why_beyond
 from ...ir.tir.memcpy import identify_memcpy
 from ...ir.tir.signatures import complete_signatures
-from ...ir.tir.stmt import Block, For, LetStmt
+from ...ir.tir.stmt import Block, BlockRealize, For, LetStmt
 from ...ir.tir.verifier import VerifyError, verify
 from ...ir.transform.context import prim_func_pass
 
@@ -74,6 +77,33 @@ def assert_pure_function(func):
     return True
 
 
+def verify_gpu_code(func, constraints):
+    """Whether the kernels of a PrimFunc take no more than {"max_threads_per_block": 1024, ...} of a GPU."""
+    return not why_beyond(func, constraints)
+
+
+def verify_memory(func):
+    """Whether a PrimFunc for a device (its attribute "target") touches its parameters' buffers in kernels alone."""
+    target = func.attrs.get("target")
+    if target is None:
+        raise ValueError("verify_memory: the function has no attribute target; tir.transform.BindTarget gives it one")
+    return Target.get(target).kind == "c" or not touched_by_host(func)
+
+
+def find_anchor_block(mod):
+    """The reduction block of an IRModule with the most work, as the product among what was fused to it; None where no
+    block has an init."""
+    realizes = [r for f in mod.functions.values() if isinstance(f, PrimFunc) for r in collect(f.body, BlockRealize)]
+    blocks = [r.block for r in realizes if r.block.init is not None]
+    return max(blocks, key=_work, default=None)
+
+
+def _work(block):
+    """The operations of all instances of a block; numbers that are symbolic count as one."""
+    numbers = [estimate_tir_flops(block.body), *(getattr(iv.dom.extent, "value", 1) for iv in block.iter_vars)]
+    return prod(n if isinstance(n, int) else 1 for n in numbers)
+
+
 def OOBChecker():
     """The pass that gives a module back, or raises ScheduleError where an iteration that surely runs reads or writes
     outside a buffer."""
@@ -99,5 +129,6 @@ def _identify_memcpy(stmt):
 _ffi_api = SimpleNamespace(_identify_memcpy=_identify_memcpy)  # as scripts call what TVM has no Python name for
 
 __all__ = ["OOBChecker", "assert_pure_function", "calculate_allocated_bytes", "detect_buffer_access_lca",
-           "estimate_tir_flops", "expr_deep_equal", "get_block_access_region", "get_block_read_write_region",
-           "is_pure_function", "undefined_vars", "verify_ssa", "verify_well_formed"]
+           "estimate_tir_flops", "expr_deep_equal", "find_anchor_block", "get_block_access_region", "get_block_read_write_region",
+           "is_pure_function", "undefined_vars", "verify_gpu_code", "verify_memory", "verify_ssa",
+           "verify_well_formed"]

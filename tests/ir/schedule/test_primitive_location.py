@@ -402,7 +402,25 @@ def listing(A: T.Buffer((4, 5), "float32"), B: T.Buffer((4,), "float32")):
             B[vi] = B[vi] + A[vi, vk]
 
 
+@T.prim_func
+def backward_sums(A: T.Buffer((4, 5), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 5):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce(5, 4 - k)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[vi]
+
+
 REFUSED = [
+    (backward_sums, lambda s: s.compute_at("B", loop(s, "C", 0)),
+     "block B is neither a complete block nor a reduction block: it is not proved to start its sums where vk is least"),
     (listing, lambda s: s.reverse_compute_at("B", loop(s, "B", 0)),
      "reverse_compute_at: argument 'loop': loop i holds block B alone"),
     (softmax(), lambda s: s.compute_at("T_exp", loop(s, "Y", 0)),

@@ -5,6 +5,7 @@ from interp import run
 from te_check import (COLUMNS, ROWS, STATE, X, XS, block, block_names, check, halves, halves_reference, loops_of,
                       running_sum)
 
+import ingot as tvm
 from ingot import te, tir
 from ingot.ir.schedule import ScheduleError
 from ingot.script import tir as T
@@ -217,3 +218,63 @@ def test_the_time_of_a_scan_cannot_be_scheduled():
         with pytest.raises(ScheduleError, match=message):
             request(s)
             s.to_prim_func([XS, total])
+
+
+# ---------------------------------------------------------------- te.hybrid
+
+@te.hybrid.script
+def moving_average(a, width):
+    """Loops, a number that changes, a condition, memory of its own."""
+    out = output_tensor((a.shape[0],), a.dtype)  # noqa: F821
+    last = output_tensor((1,), "int32")  # noqa: F821
+    sums = allocate((a.shape[0],), a.dtype, "local")  # noqa: F821
+    for i in range(a.shape[0]):
+        total = 0.0
+        for k in const_range(width):  # noqa: F821
+            if i >= k:
+                total += a[i - k]
+        sums[i] = total
+    for i in parallel(a.shape[0]):  # noqa: F821
+        out[i] = max(sqrt(sums[i]), float32(1)) if i % 2 == 0 else sums[i]  # noqa: F821
+    last[0] = 0
+    for i in range(a.shape[0]):
+        last[0] = last[0] + i
+    return out, last
+
+
+def test_hybrid_functions_compute_what_python_does():
+    n = te.var("n")
+    source = te.placeholder((n,), name="source")
+    doubled = te.compute((n,), lambda i: source[i] * 2.0, name="doubled")
+    out, last = moving_average(doubled, 3)
+    after = te.compute((n,), lambda i: out[i] + 1.0, name="after")
+    module = tvm.build(te.create_schedule([after.op, last.op]), [source, after, last])
+    x, y, z = np.arange(7, dtype="float32"), np.empty(7, "float32"), np.empty(1, "int32")
+    module(x, y, z)
+    wanted, total = moving_average(x * 2, 3)
+    np.testing.assert_allclose(y, wanted + 1, rtol=1e-6)
+    assert z == total == 21
+
+
+def test_hybrid_functions_say_what_is_wrong():
+    @te.hybrid.script
+    def kept(a):
+        b = output_tensor((4,), "float32")  # noqa: F821
+        c = output_tensor((4,), "float32")  # noqa: F821
+        for i in range(4):
+            b[i] = c[i] = a[i]
+        return b
+
+    @te.hybrid.script
+    def left(a):
+        b = output_tensor((4,), "float32")  # noqa: F821
+        c = output_tensor((4,), "float32")  # noqa: F821
+        for i in range(4):
+            b[i] = a[i]
+        return b
+
+    a = te.placeholder((4,), name="a")
+    for call, message in ((lambda: kept(a), "one name at a time"), (lambda: left(a), "left does not return c, an output"),
+                          (lambda: left(a, a), "left takes 1 arguments, not 2")):
+        with pytest.raises(ValueError, match=message):
+            call()

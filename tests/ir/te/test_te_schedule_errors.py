@@ -211,7 +211,8 @@ REFUSED = {
     lambda s: s[C].storage_align(0, 8, 1): "storage_align: argument 'axis': must be one of s.C..op.axis",
     lambda s: s[C].set_store_predicate(True): "set_store_predicate: argument 'predicate': for stage C must be that a "
                                               "thread axis is a number",
-    lambda s: s[C].prefetch(A, C.op.axis[0], 1): "prefetch: is not supported .stage C.",
+    lambda s: s[C].prefetch(A, C.op.axis[0], 1): "prefetch: argument 'tensor': stage C does not read A",
+    lambda s: s[C].prefetch(B, C.op.axis[0], 0): "prefetch: argument 'offset': for stage C must be a positive int",
     lambda s: s.create_group([C], [A]): "create_group: is not supported; use compute_at on each stage",
     cache_of_a_stranger: "cache_read: argument 'readers': stage C does not read A; it reads B",
     lambda s: s.cache_read(A, "local", []): "cache_read: argument 'readers': of A is empty",

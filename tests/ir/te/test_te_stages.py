@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from te_check import block, block_names, check, elementwise, loops_of, matmul, product, row_sums, twice_plus_two
 
+import ingot as tvm
 from ingot import te
 
 
@@ -243,3 +244,14 @@ def test_a_reduction_starts_before_its_outermost_loop():
     func = check(s, [a, b, c], product)
     assert loops_of(func, "C_init") == ["13", "22 vectorized"]
     assert loops_of(func, "C") == ["3", "13", "4", "22 vectorized"]
+
+
+def test_prefetch_asks_a_line_at_a_time():
+    """For what is read some turns later, once for each way to read it."""
+    a = te.placeholder((8, 40), name="a")
+    b = te.compute((8, 40), lambda i, j: a[i, j] + a[i, 39 - j], name="b")
+    s = te.create_schedule(b.op)
+    s[b].prefetch(a, b.op.axis[0], 2)
+    text = str(tvm.lower(s, [a, b], simple_mode=True))
+    assert text.count(f"), {2 * 40 * 4})") == 2 and "for j in range(3):" in text and "a[i * 40 + j * 16]" in text
+    check(s, [a, b], lambda x: x + x[:, ::-1])

@@ -1,5 +1,7 @@
 """RemoveNoOp: stores, loops, branches and variables that do nothing."""
+import numpy as np
 import pytest
+from interp import run
 from tir_cases import arguments, assert_same_results, results
 
 import ingot as tvm
@@ -7,6 +9,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.script.functions import from_source
 from ingot.ir.tir import DeclBuffer
 from ingot.ir.transform.assumptions import remove_assume, remove_store_undef
+from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.ir.transform.simplify import simplify
 from ingot.script import tir as T
 from ingot.tir.transform import RemoveNoOp
@@ -71,3 +74,33 @@ def test_memory_that_only_views_use_stays():
     assert [d.buffer.name for d in collect(after.body, DeclBuffer)] == ["B"] and "W[" not in str(after)
     inputs = arguments(before)
     assert_same_results(results(before, inputs), after, inputs)
+
+
+def test_a_pipeline_counts_what_nothing_uses():
+    """Its stages and places are of the statements as they were given."""
+    @T.prim_func
+    def func(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+        for i in T.serial(8, annotations={"software_pipeline_stage": [0, 0, 1], "software_pipeline_order": [0, 1, 2]}):
+            with T.block("turn"):
+                vi = T.axis.spatial(8, i)
+                T.reads(A[vi, 0:4])
+                T.writes(B[vi, 0:4])
+                unused, used = T.alloc_buffer((8, 4)), T.alloc_buffer((8, 4))
+                for j in range(4):
+                    with T.block("unused"):
+                        vj = T.axis.spatial(4, j)
+                        unused[vi, vj] = A[vi, vj] * 3.0
+                for j in range(4):
+                    with T.block("used"):
+                        vj = T.axis.spatial(4, j)
+                        used[vi, vj] = A[vi, vj] * 2.0
+                for j in range(4):
+                    with T.block("B"):
+                        vj = T.axis.spatial(4, j)
+                        B[vi, vj] = used[vi, vj] + 1.0
+
+    lowered = lower_prim_func(func)
+    assert "unused" not in lowered.script() and "range(7)" in lowered.script()
+    a, b = np.arange(32, dtype="float32").reshape(8, 4), np.zeros((8, 4), "float32")
+    run(lowered, a, b)
+    np.testing.assert_array_equal(b, a * 2 + 1)

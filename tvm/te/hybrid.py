@@ -1,0 +1,228 @@
+"""te.hybrid: tensor operations written as Python functions with loops over elements."""
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from dataclasses import dataclass
+from functools import update_wrapper
+from types import FunctionType
+
+import numpy as np
+
+from ...ir import expr as E
+from ...ir.expr import PrimExpr, as_expr, const
+from ...ir.script.block_parser import Frame, Scoped, joined
+from ...ir.script.errors import Source
+from ...ir.script.loops import loop
+from ...ir.script.macros import decorator, surroundings
+from ...ir.script.namespaces import is_number
+from ...ir.script.specs import Head, Loops, Spec
+from ...ir.script.tir_parser import TIRParser
+from ...ir.target import Target
+from ...ir.te import Tensor, extern
+from ...ir.tir import intrin
+from ...ir.tir.buffer import Buffer, decl_buffer
+from ...ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, SeqStmt, seq
+
+DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+MATH = ("sqrt", "log", "exp", "tanh", "sigmoid", "power", "round", "popcount")
+
+
+def script(pyfunc):
+    """@te.hybrid.script: a function of tensors whose loops, conditions and stores, over elements of its arguments, of
+    output_tensor(shape, dtype) and of allocate(shape, dtype, scope), become one operation.
+
+    Called with tensors (and scalar variables, numbers, lists) it returns the tensor, or the list of tensors, that it
+    returns; called with arrays alone it runs as Python does. Loops run over range, serial, parallel, vectorize,
+    unroll, const_range, whose variable is a number, and bind(thread, extent). A number that is assigned again is kept
+    in memory of its own.
+    """
+    frame = sys._getframe(1)
+
+    def read(func):
+        source, env = Source.of(func, frame), surroundings(func, frame)
+
+        def made(*args):
+            if any(isinstance(a, (Tensor, PrimExpr)) for a in args):
+                return _Parser(source, env, True).tensors(source.parse()[0], args)
+            return FunctionType(func.__code__, {**func.__globals__, **EMULATED}, func.__name__, func.__defaults__,
+                                func.__closure__)(*args)
+        return update_wrapper(made, func)
+    return decorator(read, (pyfunc,))
+
+
+@dataclass(frozen=True)
+class _Made(Spec):
+    """What output_tensor and allocate stand for until it has a name."""
+
+    shape: tuple
+    dtype: str
+    scope: str
+    is_output: bool = False
+    place = "name = ..."
+
+
+@dataclass(frozen=True)
+class _Unrolled(Spec):
+    numbers: range
+    place = "`for ... in`"
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A local number that changes: the element of its buffer."""
+
+    buffer: Buffer
+
+
+def _shape(shape):
+    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+
+
+def _constants(*bounds):
+    return _Unrolled(range(*(int(b) for b in bounds)))
+
+
+def _max_num_threads(allow_none=True):
+    target = Target.current(allow_none=True)
+    return getattr(getattr(target, "threads", None), "per_block", None) or 1
+
+
+def _least(bigger):
+    """min or max of numbers or expressions."""
+    build, python = (E.Max, max) if bigger else (E.Min, min)
+
+    def of(*values):
+        if not any(isinstance(v, PrimExpr) for v in values):
+            return python(*values)
+        result = values[0]
+        for v in values[1:]:
+            result = build(*E.match_dtype(*_alike(result, v)))
+        return result
+    return of
+
+
+def _alike(a, b):
+    like = a if isinstance(a, PrimExpr) else b
+    return tuple(v if isinstance(v, PrimExpr) else const(v, like.dtype) for v in (a, b))
+
+
+def _cast(dtype):
+    return lambda value: E.cast(value, dtype) if isinstance(value, PrimExpr) else const(value, dtype)
+
+
+NAMES = {
+    "output_tensor": lambda shape, dtype: _Made(_shape(shape), dtype, "global", True),
+    "allocate": lambda shape, dtype, scope="global": _Made(_shape(shape), dtype, scope),
+    "range": loop("serial"), "serial": loop("serial"), "parallel": loop("parallel"),
+    "vectorize": loop("vectorized"), "unroll": loop("unrolled"), "const_range": _constants,
+    "bind": lambda thread, extent: Loops((Head("thread_binding", None, extent, thread),)),
+    "len": lambda value: value.shape[0] if isinstance(value, Buffer) else len(value),
+    "ceil_div": lambda a, b: (a + b - 1) // b, "max_num_threads": _max_num_threads,
+    "likely": lambda condition: condition, "min": _least(False), "max": _least(True),
+    "inf": lambda dtype: const(math.inf, dtype), "ninf": lambda dtype: const(-math.inf, dtype),
+    **{name: getattr(intrin, name) for name in MATH}, **{name: _cast(name) for name in DTYPES},
+}
+EMULATED = {
+    "output_tensor": np.zeros, "allocate": lambda shape, dtype, scope="global": np.zeros(shape, dtype),
+    **dict.fromkeys(("serial", "parallel", "vectorize", "unroll", "const_range"), range),
+    "bind": lambda thread, extent: range(extent), "ceil_div": NAMES["ceil_div"], "likely": NAMES["likely"],
+    "max_num_threads": _max_num_threads, "inf": lambda dtype: np.inf, "ninf": lambda dtype: -np.inf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "popcount": lambda x: bin(x).count("1"),
+    **{name: getattr(np, name) for name in (*MATH, *DTYPES) if hasattr(np, name) and name not in ("sigmoid", "popcount")},
+}
+
+
+class _Parser(TIRParser):
+    """Reads the body of a hybrid function, for given arguments."""
+
+    def tensors(self, node, args):
+        """The tensors that the function of a syntax tree returns."""
+        params = [a.arg for a in self._arguments(node)]
+        if len(params) != len(args):
+            self.fail(node, f"{node.name} takes {len(params)} arguments, not {len(args)}")
+        self.inputs, self.outputs, self.results = {}, [], None
+        self.changing = _changing(node)
+        self.scopes[0].update(NAMES)
+        self.scopes.append({name: self._buffer_of(a, name) if isinstance(a, Tensor) else a
+                            for name, a in zip(params, args)})
+        self.frames.append(Frame())
+        body = joined(self.suite(node.body))
+        if not self.results:
+            self.fail(node, f"{node.name} returns nothing: let it return what output_tensor made")
+        left = [b for b in self.outputs if b not in self.results]
+        if left:
+            self.fail(node, f"{node.name} does not return {left[0].name}, an output: allocate it instead")
+        made = extern([b.shape for b in self.results], list(self.inputs), lambda *_: body, node.name,
+                      [b.dtype for b in self.results], list(self.inputs.values()), self.results)
+        return made if len(made) > 1 else made[0]
+
+    def _buffer_of(self, tensor, name):
+        return self.inputs.setdefault(tensor, decl_buffer(tensor.shape, tensor.dtype, name))
+
+    def eval_Name(self, node):
+        value = super().eval_Name(node)
+        if isinstance(value, Tensor):  # one from around the function
+            return self._buffer_of(value, node.id)
+        return BufferLoad(value.buffer, (const(0),)) if isinstance(value, _Cell) else value
+
+    def assign(self, target, value, node):
+        if isinstance(target, ast.Name):
+            if isinstance(value, _Made):
+                return self._named(target.id, value)
+            if target.id in self.changing and (is_number(value) or isinstance(value, PrimExpr)):
+                return self._changed(target.id, self.as_scalar(value, node))
+            if is_number(value):
+                return self.define(target.id, value)
+        return super().assign(target, value, node)
+
+    def _named(self, name, made):
+        buffer = decl_buffer(tuple(map(as_expr, made.shape)), made.dtype, name, made.scope)
+        self.define(name, buffer)
+        if made.is_output:
+            return self.outputs.append(buffer)
+        return Scoped(lambda rest: DeclBuffer(buffer, rest))
+
+    def _changed(self, name, value):
+        """A store to a local number; the first one makes its memory."""
+        cell = next((scope[name] for scope in reversed(self.scopes) if isinstance(scope.get(name), _Cell)), None)
+        if cell is None:
+            buffer = decl_buffer((1,), value.dtype, name, "local")
+            self.define(name, _Cell(buffer))
+            return Scoped(lambda rest: DeclBuffer(buffer, seq(BufferStore(buffer, value, (const(0),)), rest)))
+        return BufferStore(cell.buffer, E.cast(value, cell.buffer.dtype), (const(0),))
+
+    def stmt_AugAssign(self, node):
+        if isinstance(node.target, ast.Name):
+            read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+            return self.assign(node.target, self.eval(ast.copy_location(ast.BinOp(read, node.op, node.value), node)),
+                               node)
+        return super().stmt_AugAssign(node)
+
+    def stmt_For(self, node):
+        spec = self.eval(node.iter)
+        if not isinstance(spec, _Unrolled):
+            return super().stmt_For(node)
+        turns = []
+        for number in spec.numbers:
+            self.scopes.append({node.target.id: number})
+            turns.append(joined(self.suite(node.body)))
+            self.scopes.pop()
+        return SeqStmt(tuple(turns)) if len(turns) > 1 else joined(turns)
+
+    def stmt_Return(self, node):
+        values = self.eval(node.value) if node.value is not None else None
+        self.results = list(values) if isinstance(values, tuple) else [values]
+        if len(self.scopes) > 2 or not all(any(v is b for b in self.outputs) for v in self.results):
+            self.fail(node, "the last statement returns what output_tensor made, one or several")
+
+
+def _changing(node):
+    """The names of a function that are assigned more than once: their values change."""
+    names = [t.id for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    again = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    return again | {name for name in names if names.count(name) > 1}
+
+
+__all__ = ["script"]
