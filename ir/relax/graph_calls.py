@@ -152,7 +152,7 @@ class GraphNamespace(Namespace):
                 if self._as_called(name, made, args, kwargs):
                     return _on_device(self._classic(name, args, kwargs, made.struct_info), values)
                 whole = isinstance(made, RelaxCall) and (
-                    name not in self.composites or made.op == name and _plain_call(made))
+                    name not in self.composites or made.op == name and _is_of(made, values))
                 if whole:
                     return _on_device(self._spelled(name, made, args, kwargs), values)
                 if name not in self.composites or getattr(self.composites[name], "inline", False):
@@ -264,9 +264,9 @@ def _takes_any(function):
     return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
 
 
-def _plain_call(call):
-    """Whether a call's arguments are values, and no calls."""
-    return not any(isinstance(e, RelaxCall) for e in leaves(call.args))
+def _is_of(call, values):
+    """Whether a call is of values that were given, and of no calls that were made of these."""
+    return not any(isinstance(e, RelaxCall) and not any(e is v for v in values) for e in leaves(call.args))
 
 
 def _on_device(call, values):

@@ -13,6 +13,7 @@ from ..relax.patterns import pattern as dp
 from ..relax.patterns.forms import is_gv, wildcard
 from ..relax.patterns.graph import PatternContext
 from ..upper import provides
+from .call_rules import inferred
 from .canonicalize_bindings import canonicalize_bindings
 from .context import Pass, PassInfo
 from .dead_code import is_impure, remove_all_unused
@@ -437,6 +438,7 @@ def _asked(call):
 
 def _inferred(value):
     """A call with struct info, inferred where it has none."""
-    if isinstance(value, RelaxCall) and value.op in OPS and value.struct_info is None:
-        return call_op(value.op, *value.args, **value.attrs)
-    return value
+    if not isinstance(value, RelaxCall) or value.struct_info is not None:
+        return value
+    value = inferred(value)
+    return call_op(value.op, *value.args, **value.attrs) if value.struct_info is None and value.op in OPS else value
