@@ -123,6 +123,10 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         values, dims = dict(values), dict(dims)  # what a branch defines stays inside it
         _run(branch, values, dims, mod, {})
         return evaluate_expr(branch.body, values, dims, mod)
+    if isinstance(expr, Function):
+        return _local(expr, values, dims, mod)
+    if isinstance(expr.op, (RelaxVar, DataflowVar)):
+        return values[expr.op](*(evaluate_expr(a, values, dims, mod) for a in expr.args))
     if expr.op in upper("classic_names")() and not is_control(expr) and not is_row_call(
             expr, op_table.OPS.get(expr.op)):
         return evaluate_expr(upper("in_operators")(expr), values, dims, mod, name)
@@ -147,6 +151,18 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         return op_table.get(expr.op).evaluate(args, _concrete(expr.attrs, dims))
     raise EvaluationError(f"{name}: {expr.op} of {expr.attrs.get('func')!r} cannot be evaluated: foreign functions are "
                           "known to no one here; write it as a PrimFunc and use call_tir")
+
+
+def _local(func, values, dims, mod):
+    """A function inside another as a value: it sees what is around it, itself too."""
+    seen = dict(values)  # what is not used after it is let go of
+
+    def call(*args):
+        inner, known = {**seen, **values, **dict(zip(func.params, args))}, dict(dims)
+        solve_dims([pair for p, a in zip(func.params, args) for pair in _sizes(p.struct_info, a)], known)
+        _run(func, inner, known, mod, {})
+        return evaluate_expr(func.body.body, inner, known, mod)
+    return call
 
 
 def _call_tir(func, call, args, dims, name):
