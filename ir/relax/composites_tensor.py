@@ -284,7 +284,8 @@ def masked_fill(ops, x, mask, value):
 
 @operands("prob uniform_sample sample_indices")
 def multinomial_from_uniform(ops, prob, uniform_sample, sample_indices=None, dtype="int64"):
-    """For each sample the class of its row of `prob` in whose part of the sum it lies: (samples, 1)."""
+    """For each sample the class of its row of `prob` in whose part of the sum it lies: (samples, 1). One above the sum,
+    which rounding may leave below 1, is of the last class that adds to it."""
     if len(shape_of(prob)) != 2 or len(shape_of(uniform_sample)) != 2:
         raise InferError("multinomial_from_uniform: prob and uniform_sample must have 2 dimensions")
     sums = ops("cumsum", prob, 1)
@@ -293,10 +294,9 @@ def multinomial_from_uniform(ops, prob, uniform_sample, sample_indices=None, dty
         sums = ops("take", sums, ops("reshape", sample_indices, (-1,)), 0)
     else:
         ops.same_dims("multinomial_from_uniform: samples", shape_of(uniform_sample)[:1], shape_of(prob)[:1])
-    below = ops("greater_equal", uniform_sample, sums)
-    last = shape_of(prob)[1] - 1
-    count = ops("sum", ops("astype", below, dtype), [1], True)
-    return ops("minimum", count, ops("full_like", count, plain(last))) if isinstance(plain(last), int) else count
+    whole = ops("max", sums, [1], True)
+    below = ops("logical_and", ops("greater_equal", uniform_sample, sums), ops("less", sums, whole))
+    return ops("sum", ops("astype", below, dtype), [1], True)
 
 
 def layout_transform(ops, x, index_map=None, pad_value=None, axis_separators=(), input_axis_separators=(), **own):

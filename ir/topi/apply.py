@@ -6,7 +6,7 @@ from typing import Callable
 
 from .. import op as op_table
 from ..dtype import DataType
-from ..expr import FloatImm, IntImm, PrimExpr, as_expr, cast, const, is_const_int
+from ..expr import FloatImm, IntImm, PrimExpr, Var, as_expr, cast, const, is_const_int, match_dtype
 from ..op import InferError
 from ..relax.block_builder import call_op
 from ..relax.expr import PrimValue, RelaxVar, ShapeExpr, TensorStructInfo
@@ -72,6 +72,8 @@ def apply(operator, args, attrs):
     dtype = next((a.dtype for a in reversed(args) if isinstance(a, TENSORS)), None)  # of where: not the condition's
     if spec.kind in ("elementwise", "broadcast") or operator == "full":
         args = [a if isinstance(a, (*TENSORS, tuple, list)) else _number(a, dtype) for a in args]
+    if spec.kind == "broadcast" and len(args) == 2 and all(isinstance(a, (Tensor, View)) for a in args):
+        args = _in_one_dtype(*args)
     call = call_op(operator, *(_graph_argument(operator, n, a) for n, a in enumerate(args)), **attrs)
     with wide_dims(any(map(_is_wide, args))):
         lowered = (spec.te or spec.lower)([_te_argument(a) for a in args], call.attrs, call.struct_info)
@@ -79,6 +81,15 @@ def apply(operator, args, attrs):
         raise LoopProgram(f"{operator}: is a loop program, which is no tensor expression; call it in a graph "
                           "(relax.op)")
     return list(lowered) if isinstance(lowered, tuple) else lowered
+
+
+def _in_one_dtype(a, b):
+    """Two tensors as arithmetic of their elements has them, the narrower widened; as they are where none holds both."""
+    try:
+        dtype = match_dtype(Var("a", a.dtype), Var("b", b.dtype))[0].dtype
+    except TypeError:
+        return a, b
+    return converted(a, dtype), converted(b, dtype)
 
 
 def _is_wide(a):

@@ -31,8 +31,6 @@ class _Reduced:
     """What is summed over of a tensor: its axes, and the shape that remains."""
 
     def __init__(self, what, x, axis, keepdims=False, at_least_1d=False):
-        if not x.ndim:
-            raise InferError(f"{what}: takes a tensor of 1 dimension or more")
         self.x, self.keepdims, self.axes = x, keepdims, real_axes(what, axis, x.ndim)
         self.over = [te.reduce_axis((0, x.shape[k]), f"k{k}") for k in self.axes]
         shape = [1 if k in self.axes else d for k, d in enumerate(x.shape)] if keepdims else _split(
@@ -61,6 +59,8 @@ class _Reduced:
 def reduced(what, reducer, x, axis=None, keepdims=False, at_least_1d=False):
     """The tensor of reducer over `axis`."""
     r = _Reduced(what, x, axis, keepdims, at_least_1d)
+    if not r.over:
+        return each(x, lambda v: v)
     return compute(r.shape, lambda *i: reducer(x[r.at(i)], axis=r.over), f"{x.op.name if x.op else 'x'}_red", "ax")
 
 
@@ -101,6 +101,8 @@ def arg_reducer(name, better, select_last_index=False):
 def _arg(name, better):
     """The place of the first (or last) best element along `axis`, of the flattened tensor where that is None."""
     def function(ops, data, axis=None, keepdims=False, select_last_index=False):
+        if not data.ndim:
+            raise InferError(f"{name}: takes a tensor of 1 dimension or more")
         reducer = arg_reducer(name, better, select_last_index)
         r = _Reduced(name, data, axis, keepdims)
 

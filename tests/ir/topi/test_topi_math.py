@@ -140,6 +140,22 @@ def test_concatenate_and_stack(axis):
             np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("a, b, dtype", [("int64", "int32", "int64"), ("float32", "int8", "float32"),
+                                         ("float16", "float32", "float32")])
+def test_operands_of_two_dtypes_widen(a, b, dtype):
+    x, y = np.arange(3).astype(a), np.arange(3)[::-1].astype(b)
+    inputs = [te.placeholder((3,), a, "x"), te.placeholder((3,), b, "y")]
+    found = topi.subtract(*inputs)
+    assert found.dtype == dtype
+    assert interpret(found, inputs, [x, y], [(3,)])[0][0].tolist() == [-2, 0, 2]
+
+
+def test_what_is_reduced_over_no_axis_stays():
+    x = te.placeholder((), "float32", "x")
+    for reduced in (topi.sum, topi.max, topi.prod):
+        assert interpret(reduced(x), [x], [np.array(3, F)], [()])[0][0] == 3
+
+
 def test_tensors_from_nothing():
     from interp import run
     for tensor, expected in ((topi.full((2, 3), "int8", 7), np.full((2, 3), 7, np.int8)),
@@ -179,8 +195,9 @@ def x_of(*shape, dtype="float32"):
 @pytest.mark.parametrize("build, error, message", [
     (lambda: topi.add(x_of(2, 3), x_of(4)), InferError,
      r"topi.add: shapes \(2, 3\) and \(4,\) do not broadcast: 3 against 4"),
-    (lambda: topi.add(x_of(2), x_of(2, dtype="int32")), InferError,
-     "topi.add: operands differ in dtype: float32, int32"),
+    (lambda: topi.add(x_of(2, dtype="bfloat16"), x_of(2, dtype="float16")), InferError,
+     "topi.add: operands differ in dtype: bfloat16, float16"),
+    (lambda: topi.argmax(x_of()), InferError, "topi.argmax: argmax: takes a tensor of 1 dimension or more|takes a"),
     (lambda: topi.exp(x_of(2, dtype="int32")), InferError, "topi.exp: takes a floating-point tensor, got int32"),
     (lambda: topi.exp(1.0), InferError, "topi.exp: takes te.Tensors, got float"),
     (lambda: topi.add(x_of(2), "y"), InferError, "topi.add: an argument is a str, it must be a te.Tensor or a number"),
