@@ -69,6 +69,13 @@ class BuilderError(ValueError, RuntimeError):
     """A function that is built in an order that makes none."""
 
 
+def _flat_args(call):
+    """The arguments of a call, those of an operator of any number of tensors one by one, which TVM has in a tuple."""
+    args, spec = call.args, op_table.OPS.get(call.op) if isinstance(call.op, str) else None
+    any_number = spec is not None and spec.arity[1] is None
+    return args[0].fields if any_number and len(args) == 1 and isinstance(args[0], RelaxTuple) else args
+
+
 class BlockBuilder:
     """Usage:
 
@@ -315,7 +322,7 @@ class BlockBuilder:
         if not isinstance(value, RelaxExpr):
             raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
         if isinstance(value, RelaxCall):
-            value = value.replace(args=tuple(map(self._leaf, value.args)))
+            value = value.replace(args=tuple(map(self._leaf, _flat_args(value))))
             return value if value.struct_info is not None else self._inferred(value)
         if isinstance(value, RelaxTuple):
             return value.replace(fields=tuple(map(self._leaf, value.fields)))

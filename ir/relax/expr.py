@@ -313,6 +313,11 @@ ALLOCATORS = frozenset({"builtin.alloc_tensor", "memory.alloc_storage", "memory.
                         "vm.alloc_tensor"})
 
 
+# What calls of functions, as TVM has them, name by their first argument -> the attribute that has it here.
+_CALLEES = {**dict.fromkeys(("call_tir", "call_tir_inplace", "call_tir_with_grad"), "gv"), "call_dps_packed": "func",
+            "call_pure_packed": "func"}
+
+
 @node
 class RelaxCall(RelaxExpr):
     """A call of an operator (op: its name, a key of the OpSpec table), of a function that is a value (op: a variable),
@@ -361,9 +366,24 @@ class RelaxCall(RelaxExpr):
         else:
             object.__setattr__(self, "op", _GraphOp(self.op))
         object.__setattr__(self, "args", tuple(self.args))
+        if isinstance(self.op, str) and self.args and isinstance(self.args[0], (GlobalVar, ExternFunc)):
+            self._take_callee()
         if type(self.attrs) is not Attrs:
             attrs = (self.attrs or {}).items()  # a dtype as operators write it, so that equal calls have equal attributes
             object.__setattr__(self, "attrs", Attrs({k: str(v) if type(v) is DataType else v for k, v in attrs}))
+
+    def _take_callee(self):
+        """Of call_tir(f, (x, y), dims), as TVM has it, the function and the dimensions become attributes."""
+        key = _CALLEES.get(self.op)
+        if key is None or key in (self.attrs or {}):
+            return
+        callee, *args = self.args
+        attrs = {**(self.attrs or {}), key: callee if key == "gv" else callee.global_symbol}
+        if key == "gv":
+            attrs["sym_args"] = tuple(args[1].values) if len(args) > 1 else ()
+        flat = args if self.op == "call_pure_packed" else _call_args(args[0])
+        for name, value in (("args", tuple(flat)), ("attrs", attrs)):
+            object.__setattr__(self, name, value)
 
     @property
     def sinfo_args(self):

@@ -234,3 +234,14 @@ def test_how_decoders_choose():
     assert scores.numpy().tolist() == [[-0.5, -7.5, 1]]
     with pytest.raises(ValueError, match="NaN among the 3 numbers"):
         chosen("sample_top_p_from_prob", tvm.nd.array(np.array([0.5, np.nan, 0.5], "float32")), 0.5, 0.5)
+
+
+def test_samples_above_the_sum_are_of_the_last_class_that_adds_to_it():
+    prob, sample = np.array([[.25, .25, .3, 0]], "float32"), np.array([[.999]], "float32")
+    for rows, classes in ((1, 4), (tvm.tir.Var("n", "int64"), tvm.tir.Var("v", "int64"))):
+        p, u = (relax.Var(n, R.Tensor(s, "float32")) for n, s in (("p", (rows, classes)), ("u", (rows, 1))))
+        bb = relax.BlockBuilder()
+        with bb.function("main", [p, u]):
+            bb.emit_func_output(bb.emit(relax.op.multinomial_from_uniform(p, u)))
+        vm = relax.VirtualMachine(relax.build(bb.get(), small_target()), tvm.cpu())
+        assert vm["main"](prob, sample).numpy().tolist() == [[2]]

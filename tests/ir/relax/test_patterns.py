@@ -392,3 +392,38 @@ def test_a_function_may_call_one_that_comes_later():
     data = np.arange(6, dtype="float32").reshape(2, 3)
     vm = relax.VirtualMachine(relax.build(Module, "llvm"), tvm.cpu())
     np.testing.assert_array_equal(vm["main"](tvm.nd.array(data)).numpy(), data.T)
+
+
+def test_a_tuple_of_tensors_is_one_argument_of_a_pattern():
+    both = wildcard()
+    pattern = is_op("relax.concat")(both)
+    found = pattern.extract_matched_expr(relax.op.concat([X, Y], 1))
+    assert len(found[both]) == 2 and found[both][1] is Y
+    assert is_op("relax.concat")(is_tuple([is_var("x"), is_var("y")])).match(relax.op.concat([X, Y], 1))
+    assert not is_op("relax.concat")(is_tuple([is_var("y"), is_var("x")])).match(relax.op.concat([X, Y], 1))
+
+
+def test_a_rule_may_look_at_constants_and_leave_struct_info_to_the_rewriter():
+    op, arg, number = is_op("relax.add") | is_op("relax.multiply"), wildcard(), is_const()
+
+    @R.function(private=True)
+    def before(x: R.Tensor((4,))):
+        with R.dataflow():
+            y = R.add(x, R.const(1.0))
+            out = R.multiply(y, R.const(3.0))
+            R.output(out)
+        return out
+
+    def twice(call, found):
+        value = found[number].data.numpy()
+        assert type(value) is np.ndarray
+        return relax.Call(found[op], [found[arg], relax.const(2.0)]) if value[()] == 1.0 else call
+
+    @R.function(private=True)
+    def expected(x: R.Tensor((4,))):
+        with R.dataflow():
+            y = R.add(x, R.const(2.0))
+            out = R.multiply(y, R.const(3.0))
+            R.output(out)
+        return out
+    tvm.ir.assert_structural_equal(rewrite_call(op(arg, number), twice, before), expected)

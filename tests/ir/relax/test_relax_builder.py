@@ -251,3 +251,45 @@ def test_functions_of_one_name():
         with bb.function("main", [x]):
             bb.emit_func_output(bb.emit(relax.op.exp(x)))
     assert bb.get()["main1"].attrs["global_symbol"] == "main"  # the first is there
+
+
+def test_calls_as_tvm_writes_them():
+    x, f, info, named = var("x", 2, 3), GlobalVar("f"), var("x", 2, 3).struct_info, ingot.ir.Op.get
+    for call, same in (
+            (relax.Call(named("relax.call_tir"), [f, relax.Tuple([x, x]), relax.ShapeExpr([N])], None, [info]),
+             relax.call_tir(f, [x, x], info, [N])),
+            (relax.Call(named("relax.call_dps_packed"), [relax.ExternFunc("g"), relax.Tuple([x])], None, [info]),
+             relax.call_dps_packed("g", x, info)),
+            (relax.BlockBuilder().normalize(relax.Call(named("relax.concat"), [relax.Tuple([x, x])], {"axis": 0})),
+             relax.op.concat([x, x], 0))):
+        assert structural_equal(call, same)
+
+
+def test_slices_of_a_call_are_as_those_of_a_variable():
+    x = var("x", 2, 3)
+    nested = relax.op.strided_slice(relax.op.add(x, x), [1], [0], [2])
+    assert nested.attrs == relax.op.strided_slice(x, [1], [0], [2]).attrs
+
+
+def test_a_function_inside_another_is_evaluated_and_has_its_dimensions():
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32")):
+        w = R.multiply(x, R.const(2.0))
+
+        @R.function
+        def inner(y: R.Tensor(("m",), "float32"), i: R.Tensor((), "int32")) -> R.Tensor(("m",), "float32"):
+            m = T.int64()
+            if R.less(i, R.const(1, "int32")):
+                r: R.Tensor((m,), "float32") = R.add(y, R.const(0.5))
+            else:
+                r: R.Tensor((m,), "float32") = inner(R.add(y, y), R.subtract(i, R.const(1, "int32")))
+            return r
+
+        z = inner(w, k)
+        return z
+""")
+    assert evaluate(mod, [np.ones(3, "float32"), np.array(2, "int32")]).tolist() == [8.5] * 3
+    assert structural_equal(from_source(verify(mod).script()), mod)
