@@ -257,7 +257,7 @@ class Folder:
             file = f"{name}_external_{n}.c"
             files[file] = external.text(file, self.context["stamp"])
             sources.append(file)
-        return files, sources, used
+        return files, sources, used | ({"ingot_module.h"} if self.m.externals else set())
 
     def _selftest_data(self):
         """The source with inputs and outputs of the self-test, and {file: content} of it and its blob."""

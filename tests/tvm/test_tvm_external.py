@@ -123,6 +123,23 @@ def test_a_generator_by_tvms_name():
     np.testing.assert_allclose(evaluated(mod, x, w, b, v), 2 * np.maximum(x @ w + b, 0) @ v.T, rtol=1e-4, atol=1e-5)
 
 
+def test_a_network_that_does_not_use_what_was_generated():
+    @I.ir_module
+    class Unused:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")):
+            with R.dataflow():
+                unused = R.nn.relu(x)
+                y = R.negative(x)
+                R.output(y, unused)
+            return y
+    register_generator("mine", doubled)
+    pattern = ("mine.relu", is_op("relax.nn.relu")(wildcard()))
+    mod = rt.RunCodegen()(rt.FuseOpsByPattern([pattern], annotate_codegen=True)(Unused))
+    x, = arrays((2, 3))
+    assert np.array_equal(evaluated(mod, x), -x)
+
+
 def test_a_generator_that_is_not_there():
     mod = rt.FuseOpsByPattern([("other.relu", is_op("relax.nn.relu")(wildcard()))], annotate_codegen=True)(Layers)
     with pytest.raises(ValueError, match="no external generator 'other'"):
