@@ -17,7 +17,7 @@ from .load import dtype_of
 UNARY = {
     "Relu": "nn.relu", "Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
     "Reciprocal": "reciprocal", "Abs": "abs", "Neg": "negative", "Floor": "floor", "Ceil": "ceil", "Round": "round",
-    "Sign": "sign", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
+    "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
     "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Not": "logical_not",
     "Softplus": "nn.softplus", "Softsign": "nn.softsign", "Mish": "nn.mish", "HardSwish": "nn.hard_swish",
     "IsNaN": "isnan", "BitwiseNot": "bitwise_not",
@@ -85,6 +85,11 @@ _register_tables()
 def scalar_like(node, value, x):
     """A scalar constant of x's dtype."""
     return node.const(value, x.struct_info.dtype)
+
+
+@converts("Sign")
+def _sign(node):
+    return node.call("sign", node.input(0), keep_nan=True)
 
 
 @converts("Mean")

@@ -56,8 +56,10 @@ class ExportedProgramImporter(Importer):
 
     def source(self, node):
         """Where torch has taken an operator apart, that operator's."""
-        before = node.meta.get("from_node")
-        return (before[0].name, before[0].target) if before else super().source(node)
+        before, first = node.meta.get("from_node"), None
+        while before:
+            first, before = before[0], before[0].from_node
+        return (first.name, first.target) if first else super().source(node)
 
     def value_of(self, node):
         if node.op == "placeholder":
@@ -118,14 +120,26 @@ def _decomposed(program):
         if not rules:
             return program
         tried |= missing
-        program = program.run_decompositions(rules)
+        program = _taken_apart(program, rules)
+
+
+def _taken_apart(program, rules):
+    """The program by rules, without those that torch itself cannot apply: their operators are then what is missing."""
+    try:
+        return program.run_decompositions(rules)
+    except Exception:  # of many kinds; what a rule does is torch's
+        if len(rules) == 1:
+            return program
+    for item in rules.items():
+        program = _taken_apart(program, dict([item]))
+    return program
 
 
 def _rules_of(targets):
     """{operator: torch's function that computes it by simpler ones}"""
     operators = [t for t in targets if isinstance(t, torch()._ops.OpOverload)]
     composite = torch().export.default_decompositions()
-    return {**{o: composite[o] for o in operators if o in composite}, **torch()._decomp.get_decompositions(operators)}
+    return {**torch()._decomp.get_decompositions(operators), **{o: composite[o] for o in operators if o in composite}}
 
 
 def _attribute(module, target):

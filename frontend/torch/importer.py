@@ -15,10 +15,10 @@ from ..builder import Builder
 from ..problems import listed
 from ..shapes import dims_of
 from . import (  # noqa: F401  (fill the tables)
-    ops_complex, ops_create, ops_index, ops_math, ops_nn, ops_pool, ops_reduce, ops_tensor)
+    ops_complex, ops_create, ops_index, ops_math, ops_nn, ops_order, ops_pool, ops_reduce, ops_tensor)
 from .dtypes import array_of, category, promoted
 from .ops_complex import Pair, convert_complex, holds_pair
-from .table import find
+from .table import find, takes_axis
 from .writes import Memory, changes, is_view
 
 
@@ -98,7 +98,18 @@ class Importer(Builder):
         name, args, kwargs = target_of(node), self.arg(node.args), self.arg(dict(node.kwargs))
         if holds_pair(args) or holds_pair(kwargs):
             return convert_complex(self, name, args, kwargs)
+        if takes_axis(name) and args and self.is_tensor(args[0]) and not self.rank(args[0]):
+            args = [self.op("reshape", a, [1]) if self.is_tensor(a) and not self.rank(a) else a for a in args]
+            return self.without_axis(find(name)(self, *args, **kwargs))
         return find(name)(self, *args, **kwargs)
+
+    def without_axis(self, value):
+        """Results of what was computed along an axis of one element, of a tensor that has no axis."""
+        if isinstance(value, (tuple, list)):
+            return tuple(map(self.without_axis, value))
+        if isinstance(value.struct_info, TupleStructInfo):
+            return tuple(self.without_axis(self.emit(value[n])) for n in range(len(value.struct_info.fields)))
+        return self.op("reshape", value, []) if self.rank(value) else value
 
     # ------------------------------------------------------------ memory
 

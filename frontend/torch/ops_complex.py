@@ -5,6 +5,7 @@ Pair in the graph's values, and no input or result of a function.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,9 +179,18 @@ _OPERATORS = {
     "view_as_real": lambda b, x: CONVERTERS["stack"](b, [x.real, x.imag], -1),
     "view_as_real_copy": lambda b, x: CONVERTERS["stack"](b, [x.real, x.imag], -1),
 }
-for _name in ("view_as_real", "view_as_real_copy", "angle", "imag", "conj", "conj_physical"):
+for _name in ("view_as_real", "view_as_real_copy", "imag"):
     CONVERTERS.setdefault(_name, lambda b, *args, **kwargs: _only_complex(b))
-CONVERTERS.setdefault("real", lambda b, x: x)
+for _name in ("real", "conj", "conj_physical"):
+    CONVERTERS.setdefault(_name, lambda b, x: x)
+
+
+@converts("angle")
+def angle(b, x):
+    """Of real numbers: pi of those below 0."""
+    x = b.floats(x)
+    turned = b.made("where", b.made("less", x, b.const_like(0, x)), b.const_like(math.pi, x), b.const_like(0, x))
+    return b.op("where", b.made("isnan", x), x, turned)
 
 
 def _only_complex(b):

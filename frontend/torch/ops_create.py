@@ -103,7 +103,11 @@ def arange(b, *args, start=0, end=None, step=1, dtype=None, **options):
 @converts("linspace")
 def linspace(b, start, end, steps, dtype=None, **options):
     dtype = _dtype(b, dtype)
-    return const(np.linspace(start, end, steps).astype(dtype), dtype)
+    if not b.is_tensor(start) and not b.is_tensor(end):
+        return const(np.linspace(start, end, steps).astype(dtype), dtype)
+    start, end = (b.as_operand(v, "float32" if dtype != "float64" else dtype) for v in (start, end))
+    share = const(np.linspace(0, 1, steps).astype(b.dtype(start)), b.dtype(start))
+    return b.cast(b.op("add", start, b.made("multiply", share, b.made("subtract", end, start))), dtype)
 
 
 @converts("eye")

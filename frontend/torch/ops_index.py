@@ -333,18 +333,13 @@ def masked_fill(b, x, mask, value):
 @converts("masked_scatter")
 def masked_scatter(b, x, mask, source):
     """Where the mask holds, the elements of `source` in order."""
-    dims, rank = b.dims(x), b.rank(mask)
-    flat = mask if rank == 1 else b.op("reshape", mask, [-1])
+    dims = b.dims(x)
+    mask = mask if b.dims(mask) == dims else b.op("broadcast_to", mask, b.shape_of(x))
+    flat, source = ((v if b.rank(v) == 1 else b.op("reshape", v, [-1])) for v in (mask, source))
     place = b.op("cumsum", b.cast(flat, "int32"), 0, dtype="int32")
     place = b.op("subtract", place, const(1, "int32"))
-    if rank == 1:
-        found = b.op("take", source, place, axis=0)
-    else:
-        rows = b.op("reshape", source, [-1, *b.dims(source)[rank:]])
-        found = b.op("reshape", b.op("take", rows, place, axis=0), dims)
-    if rank != len(dims):
-        mask = b.op("broadcast_to", mask, dims)
-    return b.op("where", mask, found, x)
+    found = b.op("take", source, place, axis=0)
+    return b.op("where", mask, found if len(dims) == 1 else b.op("reshape", found, dims), x)
 
 
 # ---------------------------------------------------------------- attributes

@@ -3,19 +3,21 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 
 from ...ir.dtype import DataType
 from ...ir.expr import Max, Min, PrimExpr, binary as prim_binary
 from ...ir.relax.expr import const
-from ..shapes import simplify
+from ..shapes import same, simplify
 from .dtypes import category, dtype_of
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
 # ---------------------------------------------------------------- of one tensor
 
-_FLOATS = """acos acosh asin asinh atan atanh cos cosh erf exp log rsqrt sigmoid sin sinh sqrt tan tanh
-arccos:acos arccosh:acosh arcsin:asin arcsinh:asinh arctan:atan arctanh:atanh special_erf:erf special_expit:sigmoid"""
-_SAME = """abs absolute:abs ceil floor isfinite isinf isnan neg:negative negative sign sgn:sign square trunc
+_FLOATS = """acos acosh asin asinh atan atanh cos cosh digamma erf erfinv exp lgamma log rsqrt sigmoid sin sinh sqrt tan
+tanh arccos:acos arccosh:acosh arcsin:asin arcsinh:asinh arctan:atan arctanh:atanh special_erf:erf
+special_expit:sigmoid special_gammaln:lgamma special_digamma:digamma special_psi:digamma special_erfinv:erfinv"""
+_SAME = """abs absolute:abs ceil floor neg:negative negative square trunc
 fix:trunc relu:nn.relu selu:nn.selu silu:nn.silu mish:nn.mish softsign:nn.softsign"""
 _UNCHANGED = """clone contiguous detach lift_fresh lift_fresh_copy alias positive pos resolve_conj resolve_neg cpu
 requires_grad_ stochastic_depth dropout1d dropout2d dropout3d"""
@@ -221,8 +223,8 @@ def softmin(b, x, dim=-1, _stacklevel=3, dtype=None):
 
 @converts("clamp", "clip")
 def clamp(b, x, min=None, max=None):  # noqa: A002 (torch's names)
-    if category(b.dtype(x)) != 2 or any(isinstance(v, PrimExpr) for v in (min, max)):
-        return _clamp_whole(b, x, min, max)
+    if category(b.dtype(x)) != 2 or not all(map(partial(_is_limit, b, x), (min, max))):
+        return _clamp_by(b, x, min, max)
     for relax, bound in (("maximum", min), ("minimum", max)):
         if b.is_tensor(bound):
             x = b.op(relax, x, b.op("broadcast_to", bound, b.shape_of(x)))
@@ -231,11 +233,20 @@ def clamp(b, x, min=None, max=None):  # noqa: A002 (torch's names)
     return b.op("clip", x, low, high)
 
 
-def _clamp_whole(b, x, low, high):
-    """Integers, which have no infinity."""
-    for relax, bound in (("maximum", low), ("minimum", high)):
+def _is_limit(b, x, bound):
+    """Whether a bound is a number, or a tensor that broadcasts to x's shape, of its dtype."""
+    if not b.is_tensor(bound):
+        return not isinstance(bound, PrimExpr)
+    dims, shape = b.dims(bound), b.dims(x)
+    return b.dtype(bound) == b.dtype(x) and len(dims) <= len(shape) and all(
+        same(d, 1) or same(d, s) for d, s in zip(dims[::-1], shape[::-1]))
+
+
+def _clamp_by(b, x, low, high):
+    """By what broadcasts or promotes, and of integers, which have no infinity."""
+    for name, bound in (("maximum", low), ("minimum", high)):
         if bound is not None:
-            x = b.op(relax, *b.common(x, bound))
+            x = CONVERTERS[name](b, x, bound)
     return x
 
 
@@ -269,6 +280,7 @@ _BINARY = {
 }
 _OF_BOOL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor",
             "add": "logical_or", "multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
+_ORDER = ("less", "less_equal", "greater", "greater_equal")
 _OF_DIMS = {max: lambda x, y: prim_binary(Max, x, y), min: lambda x, y: prim_binary(Min, x, y)}
 
 
@@ -280,7 +292,9 @@ def _binary(relax, of_numbers):
             return simplify((_OF_DIMS.get(of_numbers, of_numbers) if dims else of_numbers)(x, y))
         x, y = b.common(x, y)
         if alpha != 1:
-            y = b.op("multiply", y, b.const_like(alpha, y))
+            y = b.op("logical_and" if b.dtype(y) == "bool" else "multiply", y, b.const_like(alpha, y))
+        if b.dtype(x) == "bool" and relax in _ORDER:
+            x, y = b.cast(x, "uint8"), b.cast(y, "uint8")
         return b.op(_OF_BOOL.get(relax, relax) if b.dtype(x) == "bool" else relax, x, y)
     return convert
 
@@ -387,11 +401,34 @@ def atan2(b, y, x):
     return b.op("where", signbit(b, y), b.made("negative", angle), angle)
 
 
+def _asks(relax, of_whole):
+    """What only floats can be asked; whole numbers all answer alike."""
+    def convert(b, x):
+        if category(b.dtype(x)) == 2:
+            return b.op(relax, x)
+        return b.op("full", b.shape_of(x), const(of_whole, "bool"), "bool")
+    return convert
+
+
+CONVERTERS.update({"isfinite": _asks("isfinite", True), "isinf": _asks("isinf", False),
+                   "isnan": _asks("isnan", False)})
+
+
+@converts("sign", "sgn")
+def sign(b, x):
+    return x if b.dtype(x) == "bool" else b.op("sign", x)
+
+
+@converts("ldexp")
+def ldexp(b, x, exponent):
+    return CONVERTERS["mul"](b, b.floats(x), CONVERTERS["exp2"](b, exponent))
+
+
 @converts("signbit")
 def signbit(b, x):
     """Whether a number is negative, or the zero that is."""
     if category(b.dtype(x)) != 2:
-        return b.op("less", x, b.const_like(0, x))
+        return CONVERTERS["lt"](b, x, 0)
     dtype = f"int{DataType(b.dtype(x)).bits}"
     return b.op("less", b.made("bitcast", x, dtype), const(0, dtype))
 
@@ -424,7 +461,7 @@ def erfc(b, x):
 def _ignoring_nan(relax):
     def convert(b, x, y):
         x, y = b.common(x, y)
-        both = b.op(relax, x, y)
+        both = CONVERTERS[relax](b, x, y)
         if category(b.dtype(x)) != 2:
             return both
         return b.op("where", b.made("isnan", x), y, b.made("where", b.made("isnan", y), x, both))

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from ...ir.relax.expr import Constant, ShapeExpr, const
+from ..shapes import product
 from .dtypes import category
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
@@ -131,6 +132,14 @@ def addmm(b, x, y, z, beta=1, alpha=1):
     return bias if product is None else b.op("add", bias, product)
 
 
+@converts("addbmm")
+def addbmm(b, x, y, z, beta=1, alpha=1):
+    """addmm of the sum of a batch's products."""
+    rows, shared, columns = b.dims(y)[1], product([b.dims(y)[0], b.dims(y)[2]]), b.dims(z)[2]
+    y = b.op("reshape", b.op("permute_dims", y, [1, 0, 2]), [rows, shared])
+    return addmm(b, x, y, b.op("reshape", z, [shared, columns]), beta, alpha)
+
+
 @converts("baddbmm")
 def baddbmm(b, x, y, z, beta=1, alpha=1):
     product = None if alpha == 0 else _scaled(b, b.op("matmul", y, z), alpha)
@@ -149,14 +158,14 @@ def einsum(b, equation, *operands, path=None):
 @converts("bilinear")
 def bilinear(b, x, y, weight, bias=None):
     """x W y for each matrix W of the weight."""
-    rank = b.rank(x)
-    x, y = (t if rank == 2 else b.op("reshape", t, [-1, b.dims(t)[-1]]) for t in (x, y))
+    batch = b.dims(x)[:-1]
+    x, y = (t if len(batch) == 1 else b.op("reshape", t, [-1, b.dims(t)[-1]]) for t in (x, y))
     result = b.op("einsum", (x, weight, y), "bi,oij,bj->bo")
     result = result if bias is None else b.op("add", result, bias)
-    return result if rank == 2 else b.op("reshape", result, [*b.dims(x)[:-1], b.dims(weight)[0]])
+    return result if len(batch) == 1 else b.op("reshape", result, [*batch, b.dims(weight)[0]])
 
 
-@converts("cdist")
+@converts("cdist", "_cdist_forward")
 def cdist(b, x, y, p=2.0, compute_mode=None):
     """The distances of all rows of `x` from all of `y`, by differences."""
     apart = b.op("subtract", b.made("expand_dims", x, -2), b.made("expand_dims", y, -3))
@@ -165,7 +174,7 @@ def cdist(b, x, y, p=2.0, compute_mode=None):
 
 @converts("outer", "ger")
 def outer(b, x, y):
-    return b.op("multiply", b.made("expand_dims", x, 1), b.made("expand_dims", y, 0))
+    return CONVERTERS["mul"](b, b.op("expand_dims", x, 1), b.op("expand_dims", y, 0))
 
 
 # ---------------------------------------------------------------- normalizations

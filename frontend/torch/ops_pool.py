@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from .dtypes import category
 from .ops_nn import _batched, _numbers, _one
 from .table import ATEN, CONVERTERS, FUNCTIONS, converts
 
@@ -34,6 +35,8 @@ def _avg_pool(rank):
                 divisor_override=None):
         if divisor_override is not None and ceil_mode:
             raise ValueError("divisor_override of avg_pool with ceil_mode is not supported")
+        if category(b.dtype(x)) != 2:
+            raise ValueError("the average of integers is not supported: convert to floats")
         count_include_pad = count_include_pad or divisor_override is not None
         x, one = _batched(b, x, rank)
         stride = kernel_size if stride in (None, []) else stride

@@ -1,4 +1,4 @@
-"""Operators over axes: sums, norms, extrema, orders, scans."""
+"""Operators over axes: sums, norms, extrema, losses."""
 from __future__ import annotations
 
 import math
@@ -82,8 +82,12 @@ def _count(b, x, dim):
 
 
 def _var_mean(name):
-    def convert(b, x, dim=None, correction=1, keepdim=False):
-        return CONVERTERS[name](b, x, dim, None, keepdim, correction), mean(b, x, dim, keepdim)
+    def convert(b, x, dim=None, unbiased=None, keepdim=False, correction=1):
+        axes = None if isinstance(dim, bool) else dim  # torch.var_mean(x, unbiased)
+        return CONVERTERS[name](b, x, dim, unbiased, keepdim, correction), mean(b, x, axes, keepdim)
+
+    ATEN[f"{name}_mean.correction"] = lambda b, x, dim=None, correction=None, keepdim=False: convert(
+        b, x, dim, None, keepdim, correction)
     return convert
 
 
@@ -98,7 +102,9 @@ def _extremum(name, pair):
             return CONVERTERS[pair](b, x, dim if other is None else other)
         if dim is None:
             return b.op(name, x)
-        return b.op(name, x, dim, keepdim), b.op("astype", b.made(f"arg{name}", x, dim, keepdim), "int64")
+        found = b.cast(x, "uint8") if b.dtype(x) == "bool" else x
+        place = b.op("astype", b.made(f"arg{name}", found, dim, keepdim), "int64")
+        return b.cast(b.op(name, found, dim, keepdim), b.dtype(x)), place
     return convert
 
 
@@ -138,6 +144,7 @@ def _logical(name):
 
 
 CONVERTERS.update({"all": _logical("all"), "any": _logical("any")})
+any_ = CONVERTERS["any"]
 
 
 @converts("logsumexp")
@@ -166,77 +173,19 @@ def norm(b, x, p=2, dim=None, keepdim=False, dtype=None):
     return vector_norm(b, x, {"fro": 2, None: 2}.get(p, p), dim, keepdim, dtype)
 
 
+@converts("pdist", "_pdist_forward")
+def pdist(b, x, p=2.0):
+    """The distance of each row from each after it."""
+    first, second = (const(k, "int64") for k in np.triu_indices(b.dims(x)[0], 1))
+    return vector_norm(b, b.op("subtract", b.made("take", x, first, 0), b.made("take", x, second, 0)), p, [-1])
+
+
 @converts("normalize")
 def normalize(b, x, p=2.0, dim=1, eps=1e-12):
     return b.op("divide", x, b.made("maximum", vector_norm(b, x, p, dim, True), b.const_like(eps, x)))
 
 
-# ---------------------------------------------------------------- scans and orders
-
-def _scan(name):
-    def convert(b, x, dim, dtype=None, out=None):
-        if out is not None:
-            raise ValueError(f"out= of {name} is not supported: use the result")
-        if dtype is None and category(b.dtype(x)) < 2:
-            dtype = "int64"
-        x = b.cast(x, "int64") if b.dtype(x) == "bool" else x
-        return b.op(name, x, dim, None if dtype is None else dtype_of(dtype))
-    return convert
-
-
-CONVERTERS.update({"cumsum": _scan("cumsum"), "cumprod": _scan("cumprod")})
-
-
-@converts("argsort")
-def argsort(b, x, dim=-1, descending=False, stable=False):
-    return b.op("argsort", x, dim, descending)
-
-
-ATEN["argsort.stable"] = lambda b, x, stable=False, dim=-1, descending=False: b.op(
-    "argsort", x, dim, descending, "int64")
-
-
-@converts("sort", table=ATEN)
-def sort(b, x, dim=-1, descending=False, stable=None):
-    """(values, indices)"""
-    extent = b.dims(x)[dim] if b.rank(x) else 1
-    pair = b.op("topk", x, extent, dim, "both", descending, "int64")
-    return b.emit(pair[0]), b.emit(pair[1])
-
-
-ATEN["sort.stable"] = lambda b, x, stable=None, dim=-1, descending=False: sort(b, x, dim, descending)
-FUNCTIONS["sort"] = lambda b, x, dim=-1, descending=False: b.op("sort", x, dim, descending)
-
-
-@converts("kthvalue")
-def kthvalue(b, x, k, dim=-1, keepdim=False):
-    """(the k-th smallest of an axis, where it is)"""
-    pair = b.op("topk", x, k, dim, "both", False, "int64")
-    found = [b.op("take", b.emit(pair[n]), const(np.array([k - 1]), "int64"), axis=dim) for n in (0, 1)]
-    return tuple(f if keepdim else b.op("squeeze", f, [dim]) for f in found)
-
-
-@converts("median")
-def median(b, x, dim=None, keepdim=False):
-    """Of an even number the lower of the middle two; NaN where one is NaN."""
-    flat = x if dim is not None else b.op("reshape", x, [-1])
-    dim = 0 if dim is None else dim
-    extent = b.dims(flat)[dim]
-    if not isinstance(extent, int):
-        raise ValueError(f"the median of the symbolic dimension {extent} is not supported: pin it")
-    value, place = kthvalue(b, flat, (extent + 1) // 2, dim, keepdim)
-    if category(b.dtype(x)) == 2:
-        odd = b.op("max", b.made("astype", b.made("isnan", flat), "int32"), dim, keepdim)
-        odd = b.op("greater", odd, const(0, "int32"))
-        place = b.op("where", odd, b.op("astype", b.made("argmax", flat, dim, keepdim), "int64"), place)
-        value = b.op("where", odd, b.const_like(math.nan, x), value)
-    return value if flat is not x else (value, place)
-
-
-@converts("topk")
-def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's name)
-    return b.op("topk", x, k=k, axis=dim, largest=largest, ret_type="both", dtype="int64")
-
+# ---------------------------------------------------------------- losses
 
 _REDUCTIONS = ("none", "mean", "sum")  # as ATen numbers them
 
@@ -253,24 +202,28 @@ def cross_entropy(b, x, target, weight=None, size_average=None, ignore_index=-10
 def _soft_cross_entropy(b, x, target, weight, ignore_index, reduction, smoothing):
     """Against probabilities of classes, or classes and a share of all others."""
     of_classes = category(b.dtype(target)) != 2
-    if weight is not None or not of_classes and ignore_index >= 0:
-        raise ValueError("cross_entropy with label_smoothing takes no weight, and that of probabilities no "
-                         "ignore_index either")
+    if not of_classes and ignore_index >= 0:
+        raise ValueError("cross_entropy of probabilities takes no ignore_index")
     axis = 1 if b.rank(x) > 1 else 0
     logs, classes = b.op("nn.log_softmax", x, axis), b.dims(x)[axis]
     if not isinstance(classes, int):
         raise ValueError(f"the number of classes, {classes}, must be static: pin it")
+    if weight is not None:
+        weight = b.op("reshape", weight, [classes, *[1] * (b.rank(x) - axis - 1)])
+        logs = b.op("multiply", logs, weight)
     kept = b.op("not_equal", target, b.const_like(ignore_index, target)) if of_classes else None
     if of_classes:
-        target = b.cast(b.op("one_hot", target, 1.0, 0.0, classes, axis), b.dtype(x))
+        target = own = b.cast(b.op("one_hot", target, 1.0, 0.0, classes, axis), b.dtype(x))
     if smoothing:
-        own = b.made("multiply", target, b.const_like(1 - smoothing, x))
-        target = b.op("add", own, b.const_like(smoothing / classes, x))
+        target = b.op("multiply", target, b.const_like(1 - smoothing, x))
+        target = b.op("add", target, b.const_like(smoothing / classes, x))
     loss = b.op("negative", b.made("sum", b.made("multiply", target, logs), [axis]))
     if of_classes:
         loss = b.op("where", kept, loss, b.const_like(0, x))
-        if reduction == "mean":  # of those that count
-            return b.op("divide", b.made("sum", loss), b.made("sum", b.made("astype", kept, b.dtype(x))))
+        if reduction == "mean":  # of those that count, as their weights say
+            total = b.cast(kept, b.dtype(x)) if weight is None else b.op("where", kept, b.made(
+                "sum", b.made("multiply", own, weight), [axis]), b.const_like(0, x))
+            return b.op("divide", b.made("sum", loss), b.made("sum", total))
     return loss if reduction == "none" or not b.rank(loss) else b.op(reduction, loss)
 
 

@@ -109,7 +109,28 @@ def transpose(b, x, dim0, dim1):
 
 @converts("t", "numpy_T", "t_copy")
 def t(b, x):
-    return x if b.rank(x) < 2 else b.op("permute_dims", x, [1, 0])
+    return x if b.rank(x) < 2 else b.op("permute_dims", x, list(range(b.rank(x)))[::-1])
+
+
+@converts("mT", "mH", "adjoint", "matrix_H")
+def mt(b, x):
+    """Of real tensors."""
+    return transpose(b, x, -2, -1)
+
+
+def _of_rank(least):
+    """A tensor, or each of several, with at least so many dimensions: new ones in front, a fourth behind."""
+    def convert(b, x, *more):
+        if more or isinstance(x, (list, tuple)):
+            return tuple(convert(b, t) for t in ((x, *more) if more else x))
+        shape = b.dims(x)
+        if len(shape) >= least:
+            return x
+        return b.op("reshape", x, [*shape, 1] if len(shape) == 2 else [1, *shape, 1, 1][:least])
+    return convert
+
+
+CONVERTERS.update({f"atleast_{n}d": _of_rank(n) for n in (1, 2, 3)})
 
 
 @converts("movedim", "moveaxis")
@@ -183,6 +204,8 @@ def roll(b, x, shifts, dims=()):
         return b.op("reshape", flat, b.dims(x))
     for shift, dim in zip(shifts, dims):
         extent = b.dims(x)[dim]
+        if isinstance(extent, int) and not extent:
+            continue
         at = (extent - shift % extent) if isinstance(extent, int) else (-shift if shift <= 0 else extent - shift)
         parts = [b.op("strided_slice", x, [dim], [first], [last]) for first, last in ((at, extent), (0, at))]
         x = b.op("concat", parts, dim)
@@ -210,15 +233,17 @@ def stack(b, tensors, dim=0):
 CONVERTERS["hstack"] = lambda b, tensors: cat(b, tensors, 0 if b.rank(tensors[0]) == 1 else 1)
 
 
-@converts("split", "split_with_sizes", "tensor_split", "unsafe_split", "split_copy")
+@converts("split", "split_with_sizes", "unsafe_split", "split_copy", "split_with_sizes_copy")
 def split(b, x, split_size, dim=0):
     extent = b.dims(x)[dim]
     if isinstance(split_size, (list, tuple)):
         ends = np.cumsum(np.array(split_size, object))[:-1]
-        return b.op("split", x, [simplify(e) for e in ends], dim)
+        return b.op("split", x, [simplify(e) for e in ends], dim) if len(ends) else (x,)
     if not isinstance(extent, int):
         raise ValueError(f"split into parts of {split_size} of the symbolic dimension {extent}: how many parts there "
                          "are is not known; pin it")
+    if split_size >= extent:
+        return (x,)
     if extent % split_size:
         return b.op("split", x, list(range(split_size, extent, split_size)), dim)
     return b.op("split", x, extent // split_size, dim)
@@ -227,13 +252,29 @@ def split(b, x, split_size, dim=0):
 @converts("chunk", "unsafe_chunk")
 def chunk(b, x, chunks, dim=0):
     extent = b.dims(x)[dim]
-    if not isinstance(extent, int):
-        return b.op("split", x, chunks, dim)
-    size_of_one = -(-extent // chunks)
-    parts = -(-extent // size_of_one)
-    if extent % size_of_one:
-        return b.op("split", x, list(range(size_of_one, extent, size_of_one)), dim)
-    return b.op("split", x, parts, dim)
+    if isinstance(extent, int) and extent:
+        return split(b, x, -(-extent // chunks), dim)
+    return b.op("split", x, chunks, dim) if chunks > 1 else (x,)
+
+
+@converts("tensor_split")
+def tensor_split(b, x, indices_or_sections, dim=0):
+    """At places, or into so many parts, of which the first have one element more."""
+    extent, at = b.dims(x)[dim], indices_or_sections
+    at = at.data.tolist() if isinstance(at, Constant) else at
+    if isinstance(at, int):
+        if not isinstance(extent, int):
+            raise ValueError(f"tensor_split of the symbolic dimension {extent} into {at} parts: pin it")
+        size_of_one, more = divmod(extent, at)
+        at = [k * size_of_one + min(k, more) for k in range(1, at)]
+    return tuple(ATEN["slice"](b, x, dim, first, last) for first, last in zip((0, *at), (*at, None)))
+
+
+def _split_along(axis):
+    return lambda b, x, at: tensor_split(b, x, at, axis if axis != 1 or b.rank(x) > 1 else 0)
+
+
+CONVERTERS.update({"vsplit": _split_along(0), "hsplit": _split_along(1), "dsplit": _split_along(2)})
 
 
 @converts("unbind", "unbind_copy")

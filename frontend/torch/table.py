@@ -32,5 +32,17 @@ def find(name):
     return None
 
 
+# Operators along an axis. torch has them of tensors without dimensions too, as of one element.
+_ALONG = frozenset("""all amax amin any aminmax argmax argmin argsort cummax cummin cumprod cumsum flip gather index_copy
+index_fill index_select kthvalue linalg_vector_norm log_softmax logcumsumexp logsumexp max mean median min mode
+nanmedian nansum norm normalize prod scatter scatter_add scatter_reduce softmax softmin sort std std_mean sum
+take_along_dim topk var var_mean""".split())
+
+
+def takes_axis(name):
+    """Whether an operator computes along an axis."""
+    return name.partition(".")[0].removeprefix("_").removesuffix("_") in _ALONG
+
+
 IN_PLACE = {"iadd", "isub", "imul", "itruediv", "ifloordiv", "iand", "ior", "ixor", "ipow", "imod", "copy_", "setitem"}
-__all__ = ["ATEN", "CONVERTERS", "FUNCTIONS", "converts", "find"]
+__all__ = ["ATEN", "CONVERTERS", "FUNCTIONS", "converts", "find", "takes_axis"]

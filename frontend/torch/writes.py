@@ -11,11 +11,12 @@ from .table import IN_PLACE
 
 # Operators whose result is, or may be, the memory of their first argument.
 _VIEWS = frozenset("""select slice view reshape permute transpose t unsqueeze squeeze expand narrow unbind split chunk
-diagonal flatten unflatten detach alias split_with_sizes movedim contiguous to float double half bfloat16 long int type
-type_as dropout feature_dropout alpha_dropout feature_alpha_dropout stochastic_depth view_as reshape_as expand_as
-swapaxes swapdims moveaxis ravel numpy_T tensor_split broadcast_to cpu positive lift_fresh unfold resolve_conj
-resolve_neg view_as_complex view_as_real real imag getitem getattr requires_grad_ detach_ squeeze_ unsqueeze_ Identity
-Flatten Unflatten Dropout Dropout1d Dropout2d AlphaDropout StochasticDepth""".split())
+diagonal flatten unflatten detach alias split_with_sizes movedim contiguous to float double half bfloat16 long int
+type type_as dropout feature_dropout alpha_dropout feature_alpha_dropout stochastic_depth view_as reshape_as expand_as
+swapaxes swapdims moveaxis ravel numpy_T mT mH adjoint matrix_H atleast_1d atleast_2d atleast_3d tensor_split hsplit
+vsplit dsplit broadcast_to cpu positive lift_fresh unfold resolve_conj resolve_neg view_as_complex view_as_real real
+imag conj getitem getattr requires_grad_ detach_ squeeze_ unsqueeze_ Identity Flatten Unflatten Dropout Dropout1d
+Dropout2d AlphaDropout StochasticDepth""".split())
 
 
 class Memory:

@@ -57,7 +57,8 @@ _OWN = {
     "ml.lookup": "x keys values other", "qnn.requantize": "x multiplier shift",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
-        ("cumprod", "axis dtype exclusive"))},
+        ("cumprod", "axis dtype exclusive"), ("logcumsumexp", "axis dtype exclusive"), ("cummax", "axis"),
+        ("cummin", "axis"))},
     **{f"nn.{cell}{kind}": f"{given} r b {states} hidden_size direction activations" for cell, states in (
         ("gru", "h0"), ("rnn", "h0"), ("lstm", "h0 c0")) for kind, given in (("", "x w"), ("_steps", "p"))},
 }

@@ -64,6 +64,12 @@ def _erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
 
 
+def _lgamma(x):
+    def at(v):
+        return math.inf if v == -math.inf or v <= 0 and v == int(v) else math.lgamma(v)
+    return np.vectorize(at, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
+
+
 def _gelu(x):
     """x Phi(x), with Phi the normal distribution; its limit, 0, at minus infinity."""
     half_erfc = np.vectorize(lambda v: math.erfc(-v * math.sqrt(0.5)) / 2, otypes=[np.float64])(x)
@@ -261,7 +267,7 @@ INTRINSICS = _rows(
     Intrinsic("exp2", np.exp2, 1, _c("exp2", cuda="ingot_exp2f")),
     Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
     _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p),
-    _libm("nearbyint", np.rint, cost=1),
+    _libm("lgamma", _lgamma, operator=True), _libm("nearbyint", np.rint, cost=1),
     Intrinsic("rsqrt", lambda x: 1 / np.sqrt(x), expand=lambda x: Div(_number(1, x), _call("sqrt", x)), cost=1),
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),

@@ -91,6 +91,7 @@ from .merge_composites import merge_composite_functions
 from .name_loops import name_loops
 from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
+from .near_zero import near_zero
 from .normal_form import normalize
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
@@ -428,6 +429,7 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
     ("ToMixedPrecision", _graph, to_mixed_precision, "plain layouts"),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
+    ("NearZero", _graph, near_zero),
     ("KeepShares", _graph, keep_shares, "", "", 1),
     ("WidenImages", _graph, widen_images, "folded constants", "", 2),
     ("SliceEarly", _graph, slice_early, "", "", 1),

@@ -21,7 +21,7 @@ _GRAPH = (
     "LookupTables", "MatchSigns", "QnnCanonicalize", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
     "RemoveIdentities", "ToMixedPrecision", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
     "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "StreamRows",
-    "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+    "NearZero", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple("TransposeWeights" if n == "PackWeights" else n for n in _GRAPH if n not in (
     "MatchSigns", "WidenImages", "KeepShares", "ChooseConvolution", "SplitPadding"))
 HALVES = ("float16", "bfloat16")  # what tensor cores multiply

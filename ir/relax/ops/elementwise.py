@@ -16,6 +16,7 @@ from ...expr import Not, Select, const, logical_or
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
 from .common import axis_names, fail, need_dtype, short_name, te_shape, tensor
+from .special import ARRAYS, SPECIAL, TE
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -64,10 +65,15 @@ def _numpy_softplus(x):
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _sign(x):
-    """x itself where it is 0 or NaN."""
-    negative = x if x.dtype.code == "uint" else _choose(x < _of(x, 0), _of(x, -1), x)
+def _sign(x, keep_nan):
+    """Of NaN 0, as torch and TVM have it; keep_nan: NaN, as ONNX has it."""
+    rest = x if keep_nan else _of(x, 0)
+    negative = rest if x.dtype.code == "uint" else _choose(x < _of(x, 0), _of(x, -1), rest)
     return _choose(x > _of(x, 0), _of(x, 1), negative)
+
+
+def _numpy_sign(x, keep_nan):
+    return np.sign(x) if keep_nan else np.where(x == x, np.sign(x), x.dtype.type(0))
 
 
 def _hard_sigmoid(x, alpha=1 / 6, beta=0.5):
@@ -147,7 +153,7 @@ ROWS = [
     ("square", _N, lambda x: x * x, np.square, {}),
     ("abs", _N, _absolute, np.abs, {}),
     ("negative", _N, lambda x: _of(x, 0) - x if x.dtype.is_int else _of(x, -1) * x, np.negative, {}),
-    ("sign", _N, _sign, np.sign, {}),
+    ("sign", _N, _sign, _numpy_sign, {"keep_nan": False}),
     ("clip", _N, _clip, _numpy_clip, {"min": None, "max": None}),
     ("copy", "any", lambda x: x, np.copy, {}),  # a tensor of its own, where its source's memory will not do
     ("logical_not", _B, Not, np.logical_not, {}),
@@ -167,6 +173,8 @@ def _rounded(function):
 
 ROWS += [(name, _N, getattr(tir, name), _rounded(row.numpy), {}) if name in _OF_WHOLE else
          (name, _F, getattr(tir, name), row.numpy, {}) for name, row in tir.INTRINSICS.items() if row.operator]
+
+ROWS += [(name, _F, partial(formula, TE), partial(formula, ARRAYS), {}) for name, formula in SPECIAL.items()]
 
 _RETURNS_BOOL = ("logical_not", "isnan", "isinf", "isfinite")
 

@@ -22,6 +22,8 @@ def whole(*shape, low=0, high=5, dtype="int32"):
 X, Y, POSITIVE, UNIT = some(5, 6), some(5, 6), some(5, 6, low=0.5), some(5, 6, low=-0.9, high=0.9)
 I, J = whole(5, 6, low=-9, high=9), whole(5, 6, low=1)
 B, C = (whole(5, 6, high=2, dtype=bool) for _ in range(2))
+SMALL = (10.0 ** np.linspace(-9, 0, 30) * np.tile([-0.9, 1], 15)).astype(np.float32).reshape(5, 6)
+ODD_GAMMA = np.concatenate([some(2, 6, low=-1.9, high=-1.1), some(3, 6, low=0.1, high=30)]).astype(np.float64)
 ODD = np.where(B, X, np.where(C, np.nan, np.inf)).astype(np.float32)
 IMAGE, LINE, VOLUME = some(5, 4, 7, 6), some(5, 4, 9), some(5, 2, 4, 5, 6)
 CHANNELS = [some(4), some(4), some(4), some(4, low=0.5)]
@@ -114,6 +116,10 @@ CASES = [
            X, {"sigmoid": sigmoid, "erf": erf}),
     *unary("acos asin atan atanh asinh", UNIT, {"acos": np.arccos, "asin": np.arcsin, "atan": np.arctan,
                                                 "atanh": np.arctanh, "asinh": np.arcsinh}),
+    *unary("log1p expm1", SMALL), *unary("lgamma", ODD_GAMMA, {"lgamma": np.vectorize(math.lgamma)}),
+    ("digamma", lambda op, d, x: op.digamma(x), [ODD_GAMMA], lambda x: (
+        np.vectorize(math.lgamma)(x + 1e-5) - np.vectorize(math.lgamma)(x - 1e-5)) / 2e-5),
+    ("erf", lambda op, d, x: op.erf(op.erfinv(x)), [UNIT], lambda x: x),
     *unary("log sqrt rsqrt", POSITIVE, {"rsqrt": lambda x: 1 / np.sqrt(x)}),
     ("acosh", lambda op, d, x: op.acosh(x), [POSITIVE + 1], np.arccosh),
     *unary("isfinite isinf isnan", ODD), ("bitwise_not", lambda op, d, x: op.bitwise_not(x), [I], np.invert),
@@ -142,6 +148,9 @@ CASES = [
     ("cumsum", lambda op, d, x: op.cumsum(x, 1), [X], lambda x: x.cumsum(1)),
     ("cumsum", lambda op, d, x: op.cumsum(x, 0, exclusive=True), [X], lambda x: x.cumsum(0) - x),
     ("cumprod", lambda op, d, x: op.cumprod(x), [X], lambda x: x.cumprod()),
+    ("logcumsumexp", lambda op, d, x: op.logcumsumexp(x, 1), [X], lambda x: np.log(np.exp(x).cumsum(1))),
+    *((n, lambda op, d, x, n=n: getattr(op, n)(x, 1)[0], [X], lambda x, f=f: f.accumulate(x, 1)) for n, f in (
+        ("cummax", np.maximum), ("cummin", np.minimum))),
     ("sort", lambda op, d, x: op.sort(x, 1, descending=True), [X], lambda x: -np.sort(-x, 1)),
     ("argsort", lambda op, d, x: op.argsort(x, 0, dtype="int64"), [X], lambda x: np.argsort(x, 0)),
     ("topk", lambda op, d, x: op.topk(x, 2, 1, "values"), [X], lambda x: -np.sort(-x, 1)[:, :2]),

@@ -29,6 +29,7 @@ _OWN = {
     "nn.pad": ([_X], {"pad_width": (0, 0, 1, 2, 0, 0)}), "flip": ([_X], {"axis": 1}), "one_hot": ([(4,)], {"depth": 3}),
     "full": ([(2, 3), ()], {"dtype": "int8"}), "arange": ([0, 9, 2], {"dtype": "int64"}),
     "cumsum": ([_X], {"axis": 1, "dtype": "float64"}), "cumprod": ([_X], {"axis": -1, "exclusive": True}),
+    **{name: ([_X], {"axis": 1}) for name in ("logcumsumexp", "cummax", "cummin")},
     "argmax": ([_X], {"axis": 1}), "argmin": ([_X], {}), "astype": ([_X], {"dtype": "float16"}),
     "nn.conv1d": ([(2, 6, 9), (4, 3, 3)], {"groups": 2, "padding": (1, 1)}),
     "nn.conv2d": ([_IMAGE, (4, 6, 3, 2)], {"strides": (2, 1), "padding": (1, 0, 1, 0)}),

@@ -15,6 +15,7 @@ from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
 from ingot.ir.transform.fuse import fuse_ops
 from ingot.ir.transform.graph import GraphRewriter, on_main
 from ingot.ir.transform.identities import remove_identities
+from ingot.ir.transform.near_zero import near_zero
 
 FOLD = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities]
 
@@ -313,3 +314,16 @@ def test_large_constants_that_are_equal_are_one():
     y = g.op("add", g.op("matmul", y, other), g.op("matmul", y, Constant(np.zeros((128, 128), np.float32), "z0")))
     mod = check(g.module(y), data(2, 128), passes=[fold_constants])
     assert len({id(c.data) for c in weights(mod)}) == 4
+
+
+def test_formulas_that_lose_small_numbers_are_functions_that_keep_them():
+    x, one = param("x", 3, 4), Constant(np.float32(1), "one")
+    g = Graph(x)
+    sums = g.op("log", g.op("add", x, one)), g.op("log", g.op("add", one, x)), g.op("log", g.op("add", x, x))
+    raised = g.op("exp", x)
+    less = g.op("subtract", raised, one), g.op("subtract", one, raised), g.op("log", g.op("add", raised, one))
+    mod = near_zero(g.module(*sums, *less))
+    assert [b.value.op for b in mod["main"].bindings] == [
+        "log1p", "log1p", "add", "log", "exp", "expm1", "subtract", "add", "log"]
+    small = np.full((3, 4), 1e-6, np.float32)
+    assert np.all(execute(mod, small)[3] == np.expm1(small))
