@@ -230,7 +230,9 @@ class RelaxParser(CallParser):
         held = self.check_well_formed or not isinstance(value, X.RelaxCall)
         if held and found is not None and base_check(info, found) == BaseCheckResult.FAIL_L0:
             self.fail(node, f"Invalid annotation: the variable is declared as {info}, its value is {found}")
-        return value.replace(struct_info=finer(info, found)) if isinstance(value, X.RelaxCall) else value
+        if isinstance(info, X.TensorStructInfo) and info.shape is not None and info.dtype == "void":
+            info = finer(info, found)  # R.Tensor((n, 4)) leaves the dtype to what is computed; R.Tensor(ndim=2) hides it
+        return value.replace(struct_info=info) if isinstance(value, X.RelaxCall) else value
 
     def _bind(self, name, value, info=None, kind=X.VarBinding):
         """Bind `value` to a new variable of `name`."""

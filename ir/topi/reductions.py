@@ -237,14 +237,14 @@ def group_norm(ops, data, gamma, beta, num_groups, channel_axis, axes, epsilon=1
 
 
 def rms_norm(ops, data, weight, axis, epsilon=1e-5):
-    """data / sqrt(mean of squares + epsilon) * weight, computed in float32."""
+    """data / sqrt(mean of squares + epsilon) * weight, computed in float32, of float64 in that."""
     axes, dtype = real_axes("rms_norm", axis, data.ndim), data.dtype
-    x = cast_to(data, "float32")
+    wide = "float64" if dtype == "float64" else "float32"
+    x = cast_to(data, wide)
     squares = reduced("rms_norm", te.sum, x * x, axes, at_least_1d=True)
-    w, count = cast_to(weight, "float32"), _Reduced("rms_norm", x, axes).count("float32")
+    w, count = cast_to(weight, wide), _Reduced("rms_norm", x, axes).count(wide)
     rest_shape = tuple(_split(x.shape, axes)[1])
-    scale = compute(rest_shape, lambda *i: tir.rsqrt(squares[i or (0,)] / count + const(epsilon, "float32")), "rsqrt",
-                    "ax")
+    scale = compute(rest_shape, lambda *i: tir.rsqrt(squares[i or (0,)] / count + const(epsilon, wide)), "rsqrt", "ax")
 
     def element(*i):
         own, rest = _split(i, axes)

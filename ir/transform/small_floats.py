@@ -89,7 +89,9 @@ class _Compute(Mutator):
     # ------------------------------------------------ what is wide afterwards
 
     def visit_Var(self, v):
-        return self.wide.get(v) or (Cast(self._wide(v.dtype), v) if self.small(v.dtype) else v)
+        if v in self.wide:
+            return self.wide[v]
+        return Cast(self._wide(v.dtype), v) if self.small(v.dtype) else v
 
     def visit_FloatImm(self, e):
         return FloatImm(self.computed, e.value) if self.small(e.dtype) else e

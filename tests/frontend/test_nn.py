@@ -515,3 +515,8 @@ void my_double(const ingot_arg *args, int32_t n_args)
         nn.SourceModule({}, "nowhere.c")
     with pytest.raises(NotImplementedError, match="give nn.SourceModule what it was compiled from"):
         nn.ObjectModule({"my_add": like}, "own.o")
+
+
+def test_a_frontend_that_is_not_there_says_what_is():
+    with pytest.raises(AttributeError, match="nn, onnx and torch: export a network of another framework as ONNX"):
+        relax.frontend.stablehlo

@@ -136,6 +136,9 @@ def test_parameters_must_have_values():
         trainer.predict(X)
     with pytest.raises(ValueError, match="no parameter w9"):
         trainer.load_params({"w9": X})
+    for wrong in (np.zeros((1, 1), "float32"), np.zeros(trainer._param_vars[0].struct_info.shape, "float64")):
+        with pytest.raises(ValueError, match=r"parameter w0 is R.Tensor\(.*float32.*\), got"):
+            trainer.load_params({"w0": wrong})
 
 
 def test_wrong_gradients_are_found():

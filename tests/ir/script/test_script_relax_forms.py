@@ -68,6 +68,8 @@ def test_annotations():
     func = one("y: R.Tensor(ndim=1) = R.add(x, x)", "z: R.Object = x", "return z")
     y, z = (b.var.struct_info for b in func.bindings)
     assert y == relax.TensorStructInfo(None, "void", 1) and z == func.params[0].struct_info
+    shaped = one("y: R.Tensor((2,)) = R.add(x, x)", "return y", params='x: R.Tensor((2,), "float16")')
+    assert shaped.bindings[0].var.struct_info == relax.TensorStructInfo((2,), "float16")
 
 
 def test_macros():

@@ -2,7 +2,9 @@
 import numpy as np
 import pytest
 from topi_check import A, B, C, D, E, check, floats, tensors
+from value_target import value_target
 
+import ingot as tvm
 from ingot.ir import te, topi
 from ingot.ir.expr import Var
 from ingot.ir.op import InferError
@@ -167,6 +169,16 @@ def test_normalizations(name, args, arrays, expected):
         expected = X / (2 + 1e-2 / 3 * sum(squares[:, k:k + 6] for k in range(3))) ** 0.5
     expected = [e.astype(np.float32) for e in (expected if isinstance(expected, list) else [expected])]
     check(name, arrays, args, expected, 1e-4, symbolic=name not in ("nn.scale_shift_nchw",))
+
+
+def test_wide_and_small_floats():
+    """A root mean square of float64 is computed in that; the place of the least float16 is found by compiled pairs."""
+    x, w = M.astype("float64"), floats(7).astype("float64")
+    check("nn.rms_norm", [x, w], [A, B, [1]], x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * w, 1e-14, symbolic=False)
+    a = te.placeholder((5, 7), "float16", name="a")
+    places, found = topi.argmin(a, axis=-1), tvm.nd.empty((5,), "int32")
+    tvm.build(te.create_prim_func([a, places]), target=value_target())(tvm.nd.array(M.astype("float16")), found)
+    assert np.array_equal(found.numpy(), M.astype("float16").argmin(-1))
 
 
 ACTIVATIONS = [

@@ -9,4 +9,5 @@ def __getattr__(name):
         return _import_module(".onnx", __name__)
     if name in ("nn", "torch"):
         return _import_module(f"....frontend.{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; frontends: nn, onnx, torch")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; frontends are nn, onnx and "
+                         "torch: export a network of another framework as ONNX, for onnx.from_onnx")

@@ -71,12 +71,19 @@ class Trainer:
             unknown = [k for k in given if k not in names]
             if unknown:
                 raise ValueError(f"the model has no {what} {unknown[0]}; it has {', '.join(names) or 'none'}")
-            return [self._array(given[n]) if n in given else old for n, old in zip(names, known)]
+            return [self._fitting(what, v, given[v.name]) if v.name in given else old for v, old in zip(variables, known)]
         if not isinstance(given, (list, tuple)):
             raise ValueError(f"{what}s are a list or a dict, not a {type(given).__name__}")
         if len(given) != len(names):
             raise ValueError(f"the model has {len(names)} {what}s, got {len(given)}")
-        return [self._array(a) for a in given]
+        return [self._fitting(what, v, a) for v, a in zip(variables, given)]
+
+    def _fitting(self, what, variable, value):
+        """An array of the variable's shape and dtype. ValueError."""
+        made, info = self._array(value), variable.struct_info
+        if tuple(made.shape) != tuple(map(int, info.shape)) or made.dtype != info.dtype:
+            raise ValueError(f"{what} {variable.name} is {info}, got {made.dtype}{list(made.shape)}")
+        return made
 
     def export_params(self):
         """{name: parameter}."""
