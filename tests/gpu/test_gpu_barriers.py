@@ -233,3 +233,17 @@ def test_blocks_cannot_wait_for_each_other():
     assert syncs(lowered(own, "ThreadSync")) == 0
     with pytest.raises(BarrierError, match="blocks hand y on inside loop k"):
         lowered(from_source(BLOCKS_IN_TURN % "63 - b * 16 - t", {"T": T}), "ThreadSync")
+
+
+def test_a_threads_own_number_may_be_declared_around_its_loop():
+    """Each thread stores its own, and nobody waits."""
+    func = from_source("""
+@T.prim_func
+def main(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    s = T.decl_buffer((1,), "float32", scope="local")
+    for t in T.thread_binding(64, thread="threadIdx.x"):
+        s[0] = 0.0
+        s[0] = s[0] + x[t]
+        y[t] = s[0]""", {"T": T})
+    text = str(lowered(func, "GuardRedundantStores", "ThreadSync"))
+    assert "if t == 0" not in text and "tvm_storage_sync" not in text

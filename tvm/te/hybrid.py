@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir import expr as E
 from ...ir.expr import PrimExpr, as_expr, const
+from ...ir.node import collect
 from ...ir.script.block_parser import Frame, Scoped, joined
 from ...ir.script.errors import Source
 from ...ir.script.loops import loop
@@ -85,8 +86,9 @@ def _constants(*bounds):
 
 
 def _max_num_threads(allow_none=True):
-    target = Target.current(allow_none=True)
-    return getattr(getattr(target, "threads", None), "per_block", None) or 1
+    """Of a block of the target around, 1 where that is none of a GPU's."""
+    launch = getattr(Target.current(), "launch", None)
+    return launch.max_threads if launch else 1
 
 
 def _least(bigger):
@@ -173,9 +175,24 @@ class _Parser(TIRParser):
                 return self._named(target.id, value)
             if target.id in self.changing and (is_number(value) or isinstance(value, PrimExpr)):
                 return self._changed(target.id, self.as_scalar(value, node))
-            if is_number(value):
-                return self.define(target.id, value)
+            if is_number(value) or isinstance(value, PrimExpr) and not collect(value, BufferLoad):
+                return self.define(target.id, value)  # what it means does not change
         return super().assign(target, value, node)
+
+    def subscript(self, node, base, index):
+        """Of lists of lists too, by several numbers at once."""
+        if isinstance(base, (list, tuple)) and isinstance(index, tuple):
+            for i in index:
+                base = super().subscript(node, base, int(i))
+            return base
+        return super().subscript(node, base, index)
+
+    def _store(self, target, node, value):
+        stored = super()._store(target, node, value)
+        if any(stored.buffer is b for b in self.inputs.values()):
+            self.fail(target, f"{stored.buffer.name} is an input, which an operation does not change: copy it to what "
+                              "allocate makes")
+        return stored
 
     def _named(self, name, made):
         buffer = decl_buffer(tuple(map(as_expr, made.shape)), made.dtype, name, made.scope)

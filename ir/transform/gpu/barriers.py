@@ -136,7 +136,8 @@ class _Kernel:
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         self.warps, self.dims = warps, {*free_vars([b.shape for b in func.buffer_map.values()])}
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
+        self.private = {b for b in declared.union(x.buffer for x in collect(kernel, (BufferLoad, BufferStore)))
+                        if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)

@@ -24,7 +24,10 @@ class _Guard(StmtMutator):
     def __init__(self, kernel):
         bound = [x.thread_binding for x in collect(kernel, For) if is_bound(x, "threadIdx")]
         self.axes = [a for a in AXES if a in bound]
-        self.private = {d.buffer for d in collect(kernel, DeclBuffer) if not d.buffer.scope.startswith("shared")}
+        declared = {d.buffer for d in collect(kernel, DeclBuffer)}
+        used = {x.buffer for x in collect(kernel, (BufferLoad, BufferStore))}
+        self.private = {b for b in declared | used if not b.scope.startswith("shared")
+                        and (b in declared or b.scope != "global")}  # a thread's own may be declared around the kernel
         self.loops = {}      # axis -> the loop around that is bound to it
         self.depends = {}    # variable -> the axes that it depends on
         self.decided = ()    # the axes of which conditions around choose one thread

@@ -256,6 +256,26 @@ def test_hybrid_functions_compute_what_python_does():
     assert z == total == 21
 
 
+@te.hybrid.script
+def weighted_rows(a, weights):
+    """Numbers of lists and of constant shapes are known when the loops are read."""
+    out = output_tensor((a.shape[0],), a.dtype)  # noqa: F821
+    columns = a.shape[1]
+    for i in range(a.shape[0]):
+        out[i] = 0.0
+        for j in const_range(columns):  # noqa: F821
+            out[i] += a[i, j] * weights[0, j]
+    return out
+
+
+def test_hybrid_functions_unroll_over_lists():
+    a = te.placeholder((3, 4), name="a")
+    out = weighted_rows(a, [[1, 2, 3, 4]])
+    x, y = np.arange(12, dtype="float32").reshape(3, 4), np.empty(3, "float32")
+    tvm.build(te.create_schedule(out.op), [a, out])(x, y)
+    np.testing.assert_allclose(y, weighted_rows(x, np.array([[1, 2, 3, 4]])))
+
+
 def test_hybrid_functions_say_what_is_wrong():
     @te.hybrid.script
     def kept(a):
@@ -273,8 +293,14 @@ def test_hybrid_functions_say_what_is_wrong():
             b[i] = a[i]
         return b
 
+    @te.hybrid.script
+    def changed(a):
+        b = output_tensor((4,), "float32")  # noqa: F821
+        a[0] = 1.0
+        return b
+
     a = te.placeholder((4,), name="a")
-    for call, message in ((lambda: kept(a), "one name at a time"), (lambda: left(a), "left does not return c, an output"),
+    for call, message in ((lambda: changed(a), "a is an input, which an operation does not change"), (lambda: kept(a), "one name at a time"), (lambda: left(a), "left does not return c, an output"),
                           (lambda: left(a, a), "left takes 1 arguments, not 2")):
         with pytest.raises(ValueError, match=message):
             call()
