@@ -12,7 +12,7 @@ absent
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
-contrib.thrust contrib.utils
+contrib.download contrib.thrust contrib.utils
 diagnostics
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules

@@ -73,3 +73,20 @@ def test_a_sum_of_no_terms_is_what_it_starts_with(factors):
         out = tvm.nd.array(np.full(4, 7, "float32"))
         built(tvm.nd.array(data), terms, out)
         np.testing.assert_array_equal(out.numpy(), data[:, :terms].sum(1))
+
+
+def test_intrinsics_by_rules_of_a_script():
+    """The rule of the higher level holds, for its kind of target alone, also inside of another call."""
+    def ours(call):
+        return tvm.tir.call_intrin(call.dtype, "tir.abs", call.args[0]) if call.dtype == "float32" else call
+    register = tvm.ir.register_intrin_lowering
+    register("tir.of_a_rule", "default", f=lambda call: call.args[0] * 3, level=5)
+    register("tir.of_a_rule", "llvm", f=lambda call: call.args[0] + 1)
+    register("tir.of_a_rule", "llvm", level=15)(ours)
+    register("tir.of_a_rule", "cuda", f=lambda call: call.args[0] * 9, level=99)
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: te.exp(tvm.tir.call_intrin("float32", "tir.of_a_rule", a[i])), name="B")
+    built = tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+    x, out = np.array([-2, -1, 0, 1], "float32"), tvm.nd.empty((4,))
+    built(tvm.nd.array(x), out)
+    np.testing.assert_allclose(out.numpy(), np.exp(abs(x)), rtol=1e-6)
