@@ -103,7 +103,8 @@ def test_each_twin_of_a_name_of_relays_is_there():
 @pytest.mark.parametrize("name, other", [
     ("nn.dense", "relax.op.linear"), ("nn.conv2d", "relax.op.nn.conv2d"), ("op.nn.softmax", "relax.op.nn.softmax"),
     ("Function", "relax.Function"), ("frontend.from_onnx", "relax.frontend.onnx.from_onnx"),
-    ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps")])
+    ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps"),
+    ("testing.resnet", "relax.testing.nn")])
 def test_names_of_relays_say_what_relax_has(name, other):
     relay = import_module("ingot.relay")
     with pytest.raises(AttributeError, match=f"tvm.relay.{name} is not there: .*which has tvm.{other}$"):
