@@ -1,12 +1,14 @@
-"""Devices by DLPack's numbers: the CPU, and CUDA's."""
+"""Devices by DLPack's numbers. Code runs on the CPU, and on CUDA's; others have a name, for scripts that ask for them."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 CPU, CUDA = 1, 2
-_NAMES = {CPU: "cpu", CUDA: "cuda"}
-_TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx": CUDA}
+_NAMES = {CPU: "cpu", CUDA: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm",
+          12: "ext_dev", 15: "webgpu", 16: "hexagon"}
+_TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx": CUDA, "cl": 4, "mtl": 8,
+          **{name: number for number, name in _NAMES.items()}}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Device:
 
     def sync(self, stream=None):
         """Wait for the device. On the CPU calls return when their work is done, so there is nothing to wait for."""
+        if self.device_type not in BACKENDS:
+            raise ValueError(f"there is no device {self} here")
         BACKENDS[self.device_type].synchronize(self.index)
 
     def __str__(self):
@@ -66,6 +70,11 @@ def device(dev_type, dev_id=0):
         raise ValueError(f"unknown device type {dev_type}; known: " +
                          ", ".join(f"{n} ({name})" for n, name in _NAMES.items()))
     return Device(dev_type, dev_id)
+
+
+for _number, _name in _NAMES.items():  # Device.kDLCPU, Device.kDLExtDev
+    _parts = (part.upper() if part in ("cpu", "cuda", "vpi", "rocm") else part.title() for part in _name.split("_"))
+    setattr(Device, "kDL" + "".join(_parts), _number)
 
 
 def cpu(dev_id=0):

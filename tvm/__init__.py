@@ -21,6 +21,8 @@ _INGOT = __name__.rpartition(".")[0]
 _DEFINED = {
     **dict.fromkeys(("build", "lower"), "tvm.driver"),
     **dict.fromkeys(("Device", "cpu", "cuda", "device"), "runtime.device"),
+    **dict.fromkeys(("context", "ext_dev", "gpu", "hexagon", "metal", "mtl", "opencl", "rocm", "vpi", "vulkan", "webgpu"),
+                    "tvm.devices"),
     **dict.fromkeys(("get_global_func", "register_func"), "runtime.registry"),
 }
 TVMError = Exception  # the errors here are Python's, or of a kind of their own: what catches any TVMError, any of these

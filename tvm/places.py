@@ -13,6 +13,7 @@ arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
 contrib.download contrib.thrust contrib.utils
+devices
 diagnostics
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules
@@ -35,7 +36,7 @@ relax.training relax.training.loss relax.training.optimizer relax.training.setup
 relax.training.utils
 relay
 rpc
-target
+target target.codegen
 te te.replay te.schedule te.stage
 testing testing.tir testing.utils
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
@@ -63,7 +64,7 @@ PLACES = {
     **{f"script.ir_builder.{dialect}.{part}": f"ir.script.builder.{place}" for dialect in ("ir", "tir", "relax")
        for part, place in (("ir", dialect), ("frame", "ir" if dialect == "ir" else f"{dialect}_frames"))},
     "script.parser": "script", "script.parser.core": "tvm.parsing", "script.parser.core.doc_core": "tvm.parsing.doc", "script.printer": "tvm.printing",
-    "te": "ir.te", "tir": "ir.tir",
+    "target.target": "tvm.target", "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",
     "tir.transform.function_pass": "tvm.tir.transform", "tir.transform.transform": "tvm.tir.transform",
