@@ -1,6 +1,7 @@
 """The target that a name means: a row of ir/target.py, this machine's best one, or what a target string of TVM says."""
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -43,13 +44,15 @@ _GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_thr
                        "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size",
                        "-l2_cache_size_bytes")
 _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
-                   "-runtime", "-system-lib", "-executor")
+                   "-runtime", "-system-lib", "-executor", "-mfloat-abi", "-mabi", "-vector-width", "-jit", "-cl-opt")
 
 
 def resolve(target):
     """The Target that a name, a target string or a dict of TVM's means. Raises TargetError.
 
     A host stands in the dict, or behind --host."""
+    if isinstance(target, str) and target.lstrip().startswith("{"):
+        target = _from_json(target)
     if isinstance(target, dict) and "kind" in target:
         host = target.get("host")
         target = " ".join((target["kind"], *(f"-{k}={_flag_value(v)}" for k, v in target.items()
@@ -57,8 +60,22 @@ def resolve(target):
         return resolve(target) if host is None else resolve(target).with_host(host)
     if isinstance(target, str) and (found := _HOST.search(target)):
         return resolve(target[:found.start()] + target[found.end():]).with_host(found[1])
-    name = _without_flags(target)
-    name = _ALIASES.get(name, name)
+    name, options = _without_flags(target)
+    row = _row_of(target, _ALIASES.get(name, name))
+    if isinstance(target, str) and target.split()[0] == "llvm":
+        return replace(row, options=options, kind=TargetKind("c", "llvm"))
+    return replace(row, options=options) if options else row
+
+
+def _from_json(text):
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise TargetError(f"target {text!r:.80} is no JSON: {error}") from None
+
+
+def _row_of(target, name):
+    """The row of a name, which a target means."""
     if name == "host":
         row = ROWS[host_name()]
         return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
@@ -83,17 +100,25 @@ def with_code(target):
 
 
 def _flag_value(value):
+    if isinstance(value, dict):
+        raise TargetError(f"a flag of a target is a number, a text or a list of these, not {value}")
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _without_flags(text):
-    """The row or kind that a target string means: "llvm -mcpu=znver4" is "x86-64-v4-zen4"."""
+    """(the row or kind that a target string means, its flags): "llvm -mcpu=znver4" is "x86-64-v4-zen4"."""
     if not isinstance(text, str):
         raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
     kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
     flags = dict(word.partition("=")[::2] for word in words)
-    if kind == "cuda" or kind.startswith("nvidia/") or kind in DESCRIBED:
-        return _gpu(text, kind, flags)
+    options = tuple((option.lstrip("-"), value) for option, value in flags.items())
+    if kind.startswith(("cuda", "nvidia/")) or kind in DESCRIBED:
+        return _gpu(text, kind, flags), options
+    return _cpu(text, kind, flags), options
+
+
+def _cpu(text, kind, flags):
+    """The row or kind of a target string of CPUs."""
     for option in flags:
         if option not in (*_WITHOUT_EFFECT, "-mcpu", "-mtriple"):
             raise TargetError(f"target {text!r}: the flag {option} is not known; known: -mcpu, -mtriple, and without "
@@ -119,7 +144,7 @@ def _gpu(text, kind, flags):
             raise TargetError(f"target {text!r}: the flag {option} is not known; known: -arch, and without effect "
                               f"{', '.join(_GPU_WITHOUT_EFFECT)}")
     device = kind.removeprefix("nvidia/")
-    if kind in DESCRIBED:
+    if kind in DESCRIBED or kind.startswith("cuda-") and "-arch" not in flags:
         return kind
     if kind != "cuda":
         row = "cuda-sm_80" if _GEFORCE.fullmatch(device) else _DEVICES.get(device)

@@ -8,7 +8,7 @@ from .expr import FloatImm, IntImm, PrimExpr, StringImm  # noqa: F401
 from .expr import Range as _Range
 from .module import BaseFunc, CallingConv, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, make_node, save_json, structural_hash  # noqa: F401
-from .op import Op, register_op_attr  # noqa: F401
+from .op import Op, register_intrin_lowering, register_op_attr  # noqa: F401
 from .supply import GlobalVarSupply, NameSupply  # noqa: F401
 from .transform import instrument  # noqa: F401
 from .types import FuncType, PointerType, PrimType, TupleType, Type  # noqa: F401

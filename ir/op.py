@@ -114,3 +114,14 @@ def register_op_attr(op_name, attr_key, value=None, level=10):
         Op.get(op_name).set_attr(attr_key, given, level)
         return given
     return register if value is None else register(value)
+
+
+def lowering_attr(target):
+    """The attribute of operators that holds the rules for a kind of target."""
+    return f"{target}.FLowerIntrinsic"
+
+
+def register_intrin_lowering(op_name, target, *, f=None, level=10):
+    """Let tvm.build for a kind of target ("default": for any) replace calls of an intrinsic, such as "tir.exp", by
+    f(call); without `f`, a decorator of it. Of two rules that of the higher level holds, of equal ones the later."""
+    return register_op_attr(op_name, lowering_attr(target), f, level)

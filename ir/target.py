@@ -12,6 +12,7 @@ from functools import cached_property
 
 from .costs import BASE, SCALAR, Table
 from .measured import MEASURED
+from .target_attributes import Attributes
 
 BYTE_ORDERS = ("little", "big")
 VECTOR_LANES = (4, 8, 16)  # float32 lanes of the vectors that runtime_c/simd.h has
@@ -45,11 +46,13 @@ class TargetError(ValueError):
 
 
 class TargetKind(str):
-    """The dialect that a target's programs are written in; what TVM calls a target's kind, with a name."""
+    """The dialect that a target's programs are written in; what TVM calls a target's kind, with a name: of a target
+    that a script calls "llvm", that."""
 
-    @property
-    def name(self):
-        return str(self)
+    def __new__(cls, dialect, name=None):
+        kind = super().__new__(cls, dialect)
+        kind.name = name or str(dialect)
+        return kind
 
 
 def kind_of(target):
@@ -128,7 +131,7 @@ class _Named(type):
 
 
 @dataclass(frozen=True, repr=False)
-class Target(metaclass=_Named):
+class Target(Attributes, metaclass=_Named):
     """The description of a machine that the compiler reads.
 
     name          the row's name, which the generated files carry
@@ -142,6 +145,7 @@ class Target(metaclass=_Named):
     costs         {name: Cost} (costs.py)
     freestanding  whether programs have no C library around them
     byte_order    "little" or "big", of numbers in memory
+    options       the flags of the target string that chose the row, which scripts ask for; no part of what it is
     """
 
     name: str
@@ -155,6 +159,7 @@ class Target(metaclass=_Named):
     costs: Table = BASE
     freestanding: bool = False
     byte_order: str = "little"
+    options: tuple = field(default=(), compare=False)
 
     @staticmethod
     def get(target):
@@ -193,6 +198,11 @@ class Target(metaclass=_Named):
     def names():
         """Every name that `get` accepts, "host" first."""
         return ("host", *ROWS)
+
+    @staticmethod
+    def list_kinds():
+        """The kinds of targets that code is made for, and "llvm", as scripts call this machine."""
+        return ["llvm", *dict.fromkeys(str(row.kind) for row in ROWS.values())]
 
     def derive(self, name, *, isa=(), costs=None, **fields):
         """A target that has more instruction sets, other costs and other fields than this one."""

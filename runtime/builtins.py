@@ -6,6 +6,7 @@ import numpy as np
 
 from ..ir.dtype import DataType
 from .binding import aligned_empty
+from .convert import String  # noqa: F401 - scripts find it here
 from .ndarray import NDArray, empty
 from .registry import register_func
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 CPU, CUDA = 1, 2
-_NAMES = {CPU: "cpu", CUDA: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 12: "ext_dev",
-          15: "webgpu", 16: "hexagon"}
+_NAMES = {CPU: "cpu", CUDA: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm",
+          12: "ext_dev", 15: "webgpu", 16: "hexagon"}
 _TYPES = {**{name: number for number, name in _NAMES.items()}, "llvm": CPU, "c": CPU, "gpu": CUDA, "nvptx": CUDA,
-          "cl": 4}
+          "cl": 4, "mtl": 8}
 # What a device may say of itself; None where it does not say.
 FACTS = ("api_version", "available_global_memory", "compute_version", "device_name", "driver_version",
          "l2_cache_size_bytes", "max_clock_rate", "max_shared_memory_per_block", "max_thread_dimensions",
@@ -77,6 +77,11 @@ def device(dev_type, dev_id=0):
     return Device(dev_type, dev_id)
 
 
+for _number, _name in _NAMES.items():  # Device.kDLCPU, Device.kDLExtDev
+    _parts = (part.upper() if part in ("cpu", "cuda", "vpi", "rocm") else part.title() for part in _name.split("_"))
+    setattr(Device, "kDL" + "".join(_parts), _number)
+
+
 def _of_kind(number):
     def make(dev_id=0):
         return Device(number, dev_id)
@@ -85,4 +90,4 @@ def _of_kind(number):
     return make
 
 
-cpu, cuda, opencl, vulkan, metal, vpi, rocm, ext_dev, webgpu, hexagon = map(_of_kind, _NAMES)
+cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, ext_dev, webgpu, hexagon = map(_of_kind, _NAMES)

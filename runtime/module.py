@@ -13,7 +13,7 @@ from ..codegen.target import Target, TargetError, is_supported_here
 from ..codegen.toolchain import ToolchainError, build_object, can_build_openmp
 from . import openmp
 from .device import Device
-from .evaluator import time_evaluator
+from .evaluator import BenchmarkResult, time_evaluator  # noqa: F401 - scripts find the first here
 from .linking import Linker
 from .packed import ABI, FFI, PackedFunc
 from .registry import HOOKS, calls_of, hooks_source

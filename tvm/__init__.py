@@ -22,6 +22,7 @@ _DEFINED = {
     **dict.fromkeys(("build", "lower"), "tvm.driver"),
     **dict.fromkeys(("Device", "cpu", "cuda", "device", "ext_dev", "hexagon", "metal", "opencl", "rocm", "vpi", "vulkan",
                      "webgpu"), "runtime.device"),
+    **dict.fromkeys(("context", "gpu", "mtl"), "tvm.devices"),
     **dict.fromkeys(("get_global_func", "register_func"), "runtime.registry"),
 }
 TVMError = Exception  # the errors here are Python's, or of a kind of their own: what catches any TVMError, any of these

@@ -20,7 +20,6 @@ ABSENT = {
                      "by DLPack",
     "runtime.disco": "a network runs in one process, on the threads of one machine",
     "target.datatype": "dtypes are those of DLPack; numbers of one's own are integers and calls of functions",
-    "te.hybrid": "a stage in Python's syntax is a T.prim_func, which te.extern_primfunc takes",
 }
 
 

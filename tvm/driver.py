@@ -11,6 +11,7 @@ from ..ir.tir.buffer import Buffer, substitute_buffers
 from ..ir.tir.function import PrimFunc
 from ..ir.tir.signatures import completed
 from ..ir.transform.classic.extract_constants import bind_constants
+from ..ir.transform.classic.intrin_rules import lower_by_rules
 from ..ir.transform.classic.inline import inline_private_functions
 from ..ir.transform.context import PassContext
 from ..ir.transform.pass_table import TIR
@@ -31,10 +32,13 @@ _PHASE_ENDS = {1: "FlattenBuffer", 2: "UnrollLoop"}
 def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     """The lowered program of an IRModule, a PrimFunc or a te.Schedule with its `args`: an IRModule of flat PrimFuncs.
 
-    name: of the function made from a schedule. binds: {tensor: the Buffer that
-    stands for it}, which may say strides, offset and alignment. simple_mode: without partitioned loops and
+    Where `args` has no output of a schedule, its outputs follow them, so that there is something to look at.
+    name: of the function made from a schedule. binds: {tensor: the Buffer that stands for it}, which may say strides,
+    offset and alignment. simple_mode: without partitioned loops and
     with fragments as they are scheduled, for people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
+    if isinstance(inp, Schedule) and args is not None:
+        args = _with_outputs(inp, args)
     functions = _functions(inp, args, name, binds)
     kind = "cuda" if any(map(_is_bound, functions.values())) else "c"
     passes = [p for p in _passes(kind) if not (simple_mode and p.name in _NOT_SIMPLE)]
@@ -56,12 +60,22 @@ def build(inp, args=None, target=None, target_host=None, name="default_function"
     chosen = with_code(host_target(target or Target.current() or "c"))
     if target_host is not None:
         host_target(target_host)
-    functions = _lowered(_functions(inp, args, name, binds), _passes(str(chosen.kind))).functions
+    kind = str(chosen.kind)
+    functions = {n: lower_by_rules(f, kind) for n, f in _functions(inp, args, name, binds).items()}
+    functions = _lowered(functions, _passes(kind)).functions
     if chosen.kind != "c":
         from ..codegen.device_module import make_device_module
         from ..runtime.gpu_module import GpuModule
         return GpuModule(make_device_module(functions, chosen, _entry(functions)))
     return Module(make_module(functions, chosen, _entry(functions)))
+
+
+def _with_outputs(schedule, args):
+    """The arguments, then the outputs of a schedule where none of these is among them."""
+    stages = [schedule.stage_map.get(getattr(a, "op", None)) for a in args]
+    if any(stage is not None and stage.is_output for stage in stages):
+        return args
+    return [*args, *(op.output(n) for op in schedule.outputs for n in range(op.num_outputs))]
 
 
 def _is_bound(func):

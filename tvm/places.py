@@ -12,7 +12,8 @@ absent
 arith arith._ffi_api
 comparing
 contrib contrib.cblas contrib.cc contrib.clang contrib.graph_executor contrib.nvcc contrib.popen_pool
-contrib.thrust contrib.tvmjs contrib.utils
+contrib.download contrib.thrust contrib.tvmjs contrib.utils
+devices
 diagnostics
 dlight dlight.analysis dlight.base dlight.cpu dlight.gpu dlight.gpu.base dlight.gpu.fallback
 dlight.gpu.general_reduction dlight.gpu.reduction dlight.gpu.rms_norm dlight.gpu.transpose dlight.rules
@@ -35,7 +36,7 @@ relax.training relax.training.loss relax.training.optimizer relax.training.setup
 relax.training.utils
 relay
 rpc
-target
+target target.codegen
 te te.hybrid te.replay te.schedule te.stage
 testing testing.tir testing.utils
 tir tir.analysis tir.block_scope tir.data_layout tir.expr tir.function tir.generic tir.statements
@@ -44,7 +45,7 @@ topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "_ffi.runtime_ctypes": "runtime.device", "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument",
+    "_ffi.registry": "runtime.registry", "_ffi.runtime_ctypes": "runtime.device", "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument",
     "ir._ffi_api": "ir", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "ir.diagnostics": "tvm.diagnostics",
@@ -63,7 +64,7 @@ PLACES = {
     **{f"script.ir_builder.{dialect}.{part}": f"ir.script.builder.{place}" for dialect in ("ir", "tir", "relax")
        for part, place in (("ir", dialect), ("frame", "ir" if dialect == "ir" else f"{dialect}_frames"))},
     "script.parser": "script", "script.parser.core": "tvm.parsing", "script.parser.core.doc_core": "tvm.parsing.doc", "script.printer": "tvm.printing",
-    "te": "ir.te", "tir": "ir.tir",
+    "target.target": "tvm.target", "te": "ir.te", "tir": "ir.tir",
     "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
     "tir.schedule._type_checker": "tvm.tir.type_checker", "tir.schedule.instruction": "ir.schedule.trace",
     "tir.transform.function_pass": "tvm.tir.transform", "tir.transform.transform": "tvm.tir.transform",

@@ -15,7 +15,7 @@ TWINS = {
     "Constant": "relax.Constant", "FuncType": "relax.FuncStructInfo", "Let": "relax.VarBinding",
     "RefType": "relax.ObjectStructInfo", "TensorType": "relax.TensorStructInfo", "TupleType": "relax.TupleStructInfo",
     "var": "relax.Var", "bind": "relax.transform.BindParams",
-    "build": "relax.build", "build_module.build": "relax.build", "optimize": "relax.get_pipeline",
+    "build": "relax.build", "build_module": "relax.build", "build_module.build": "relax.build", "optimize": "relax.get_pipeline",
     "create_executor": "relax.VirtualMachine", "build_module.bind_params_by_name": "relax.transform.BindParams",
     "vm.compile": "relax.build", "vm.VMCompiler": "relax.build", "backend.te_compiler": "relax.BlockBuilder.emit_te",
     "frontend.from_onnx": "relax.frontend.onnx.from_onnx", "frontend.from_pytorch": _TORCH,
@@ -58,9 +58,9 @@ def twin(name):
     if name in TWINS:
         return TWINS[name]
     name = name.removeprefix("op.")
-    last = name.rpartition(".")[2]
+    part, _, last = name.rpartition(".")
     return next((home for home in (f"relax.{name}", f"relax.op.{name}", *(f"{h}.{last}" for h in _HOMES))
-                 if find(home) is not None), None)
+                 if find(home) is not None), TWINS.get(part))
 
 
 def find(path):

@@ -73,7 +73,7 @@ def test_names():
 def test_get_accepts_a_target_and_the_name_of_tvm():
     row = Target.get("x86-64-v3")
     assert Target.get(row) is row
-    assert Target.get("llvm") is Target.get("host")
+    assert Target.get("llvm") == Target.get("host")
 
 
 @pytest.mark.parametrize("text, name", [
@@ -88,7 +88,7 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
     ("nvidia/nvidia-h100", "cuda-sm_90a"), ("nvidia/geforce-rtx-3090", "cuda-sm_80"),
 ])
 def test_strings_of_tvm(text, name):
-    assert Target(text) is Target.get(name)
+    assert Target(text) == Target.get(name)
 
 
 @pytest.mark.parametrize("text, message", [
@@ -148,9 +148,9 @@ def test_flags_enable_the_backend(name):
 
 def test_the_classic_face():
     target = Target(target="llvm -mcpu=haswell", host="llvm")
-    assert target.without_host() == Target.get("x86-64-v3") and target.host is Target.get("host")
-    assert str(target.kind) == target.kind.name == "c"
-    assert Target({"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "+fma"]}) is Target.get("x86-64-v3")
+    assert target.without_host() == Target.get("x86-64-v3") and target.host == Target.get("host")
+    assert str(target.kind) == "c" and target.kind.name == "llvm" and Target.get("x86-64-v3").kind.name == "c"
+    assert Target({"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "+fma"]}) == Target.get("x86-64-v3")
     with pytest.raises(TargetError, match="unknown target 'sparc'"):
         Target("llvm", host="sparc")
     assert replace(target, byte_order="big").name == target.name and replace(target, byte_order="big") != target
@@ -188,3 +188,30 @@ def test_programs_say_targets_and_hosts():
     assert 'T.target("cuda", host="c")' in f.script()
     assert structural_equal(from_source(f.script()), f) and structural_equal(load_json(save_json(f)), f)
     assert not structural_equal(f.with_attr("target", Target("cuda")), f)
+
+
+# ---------------------------------------------------------------- what scripts ask
+
+def test_flags_of_a_target_string():
+    target = Target.get("llvm -mcpu=skylake-avx512 -num-cores 4 -libs=cblas,mkl -device=arm_cpu -vector-width=256")
+    assert target.kind == "c" and (target.kind.name, Target.get("c").kind.name) == ("llvm", "c")
+    assert target == Target.get("x86-64-v4") and hash(target) == hash(Target.get("x86-64-v4"))
+    assert target.attrs == {"mcpu": "skylake-avx512", "num-cores": 4, "libs": ["cblas", "mkl"], "device": "arm_cpu",
+                            "vector-width": 256}
+    assert (target.mcpu, target.libs, target.keys, target.device_name, target.model) == (
+        "skylake-avx512", ["cblas", "mkl"], ["arm_cpu", "cpu"], "arm_cpu", "unknown")
+    again = Target.get(target.with_host("c").export())
+    assert again == target.with_host("c") and again.libs == target.libs
+    assert Target.get('{"kind": "llvm", "libs": ["cblas"]}').libs == ["cblas"] and not hasattr(target, "arch")
+    for wrong, message in (('{"kind"', "is no JSON"), ({"kind": "llvm", "libs": {"a": 1}}, "a list of these, not")):
+        with pytest.raises(TargetError, match=message):
+            Target.get(wrong)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda -arch=sm_90a", "nvidia/geforce-rtx-3090 -libs=cublas", "apple/m1-gpu"])
+def test_limits_of_a_gpu(name):
+    target = Target.get(name)
+    assert target.max_num_threads == target.attrs["max_threads_per_block"] == 1024 and "gpu" in target.keys
+    assert Target.get(target.export()) == target and Target.get(target.export()).libs == target.libs
+    if target.kind == "cuda":
+        assert target.arch == ("sm_90a" if "90a" in name else "sm_80") and target.thread_warp_size == 32

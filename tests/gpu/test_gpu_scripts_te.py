@@ -123,6 +123,16 @@ def test_schedules_of_topi():
     mod = tvm.build(topi.cuda.schedule_injective([out]), [a, out], "cuda")
     p = ints((x, y, y))
     np.testing.assert_array_equal(emulated(mod, p, np.zeros_like(p))[1], np.maximum(p, 0))
+    image, kernel = te.placeholder((1, 2, 6, 6), name="image"), te.placeholder((3, 2, 3, 3), name="kernel")
+    out = topi.nn.relu(topi.cuda.conv2d_nchw(image, kernel, 1, 1, 1))
+    s = topi.cuda.schedule_conv2d_nchw([out])
+    assert "T.max(conv2d_nchw[0]" in str(tvm.lower(s, [image, kernel], simple_mode=True)), "the output follows"
+    p, q = ints((1, 2, 6, 6)), ints((3, 2, 3, 3), seed=1)
+    *_, got = emulated(tvm.build(s, [image, kernel, out], "cuda"), p, q, np.zeros((1, 3, 6, 6), np.float32))
+    around = np.pad(p, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    want = sum(np.einsum("ncyx,oc->noyx", around[..., i:i + 6, j:j + 6], q[:, :, i, j])
+               for i in range(3) for j in range(3))
+    np.testing.assert_array_equal(got, np.maximum(want, 0))
 
 
 def test_what_is_known_of_devices():

@@ -5,7 +5,8 @@ import pytest
 import ingot as tvm
 from ingot import te
 from ingot.codegen.imported import together
-from ingot.contrib import cc, clang, utils
+from ingot.contrib import cblas, cc, clang, utils
+from ingot.contrib.download import download, download_testdata
 
 UPDATE = """
 extern "C" int dot_update(float *c, float *a, float *b, int m, int l, int stride) {
@@ -89,3 +90,33 @@ def test_an_object_file_becomes_a_library():
         np.testing.assert_array_equal(out.numpy(), [1, 2, 3, 4])
         with pytest.raises(RuntimeError, match="the compiler refused"):
             cc.create_shared(folder.relpath("none.so"), [folder.relpath("none.o")])
+
+
+# ---------------------------------------------------------------- products, files
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_products_by_packed_functions(batch):
+    a, b = te.placeholder((2, 3, 4)[not batch:], name="A"), te.placeholder((2, 5, 4)[not batch:], name="B")
+    c = (cblas.batch_matmul if batch else cblas.matmul)(a, b, transb=True)
+    d = te.compute(c.shape, lambda *i: c(*i) + 1, name="D")
+    mod = tvm.build(te.create_schedule(d.op), [a, b, d], "llvm")
+    p, q = (np.random.default_rng(n).random([int(e) for e in t.shape], np.float32) for n, t in enumerate((a, b)))
+    out = tvm.nd.empty([int(e) for e in d.shape])
+    mod(tvm.nd.array(p), tvm.nd.array(q), out)
+    np.testing.assert_allclose(out.numpy(), p @ np.swapaxes(q, -1, -2) + 1, rtol=1e-5)
+
+
+def test_files_are_fetched_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVM_TEST_DATA_ROOT_PATH", str(tmp_path / "kept"))
+    source = tmp_path / "labels.txt"
+    source.write_text("cat")
+    path = download_testdata(source.as_uri(), "labels.txt", module=["data", "names"])
+    assert path == str(tmp_path / "kept/data/names/labels.txt")
+    source.write_text("dog")
+    download_testdata(source.as_uri(), "labels.txt", module=["data", "names"])
+    assert open(path).read() == "cat"
+    download(source.as_uri(), path, overwrite=True)
+    assert open(path).read() == "dog"
+    with pytest.raises(OSError):
+        download((tmp_path / "none").as_uri(), tmp_path / "new", retries=2)
+    assert not (tmp_path / "new").exists()

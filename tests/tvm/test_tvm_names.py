@@ -103,7 +103,8 @@ def test_each_twin_of_a_name_of_relays_is_there():
 @pytest.mark.parametrize("name, other", [
     ("nn.dense", "relax.op.linear"), ("nn.conv2d", "relax.op.nn.conv2d"), ("op.nn.softmax", "relax.op.nn.softmax"),
     ("Function", "relax.Function"), ("frontend.from_onnx", "relax.frontend.onnx.from_onnx"),
-    ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps")])
+    ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps"),
+    ("testing.resnet", "relax.testing.nn")])
 def test_names_of_relays_say_what_relax_has(name, other):
     relay = import_module("ingot.relay")
     with pytest.raises(AttributeError, match=f"tvm.relay.{name} is not there: .*which has tvm.{other}$"):
@@ -127,3 +128,25 @@ def test_what_is_not_there_says_where_it_is_used_what_is():
             use()
     with pytest.raises(ValueError, match="schedules are not searched for"):
         ingot.relax.get_pipeline("static_shape_tuning")
+
+
+# ---------------------------------------------------------------- targets and devices
+
+def test_targets_by_functions():
+    from ingot.target import arm_cpu, codegen, mali, rocm
+    assert arm_cpu("rasp4b64").name == "aarch64-cortex-a72" and arm_cpu().device_name == "arm_cpu"
+    assert mali().name == "opencl" and mali(options="-libs=a").attrs["libs"] == ["a"] and rocm().kind == "rocm"
+    assert codegen.target_has_features("avx2", "x86-64-v3") and not codegen.target_has_features("avx512f", "x86-64-v3")
+    with ingot.Target("x86-64-v4-vnni"):
+        assert codegen.target_has_features(["avx512vnni", "fma"])
+    assert codegen.llvm_version_major(allow_none=True) is None
+
+
+def test_devices_by_older_names():
+    assert ingot.context("llvm", 0) == ingot.cpu(0) and ingot.gpu(1) == ingot.cuda(1) == ingot.context("gpu", 1)
+    assert str(ingot.opencl(2)) == "opencl(2)" and ingot.device("rocm:1") == ingot.rocm(1) and ingot.mtl() == ingot.metal()
+    assert ingot.device(ingot.runtime.Device.kDLMetal, 2) == ingot.metal(2) and ingot.cpu().device_type == 1
+    assert not ingot.vulkan(0).exist
+    for use in (lambda: ingot.nd.empty((2,), device=ingot.rocm()), lambda: ingot.opencl().sync()):
+        with pytest.raises(ValueError, match="there is no device (rocm|opencl).0. here"):
+            use()

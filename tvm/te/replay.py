@@ -1,9 +1,11 @@
 """From the stages of a te schedule to a scheduled PrimFunc: every request becomes a primitive of tir.Schedule."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir.schedule import Schedule, ScheduleError
 from ...ir.te.create import Lowering
-from ...ir.te.tensor import ExternOp, ScanOp
+from ...ir.te.tensor import ComputeOp, ExternOp, ScanOp, Tensor
 from ...ir.tir.hints import PREFETCH_TURNS
 from .stage import Fuse, Split, refuse
 
@@ -15,6 +17,8 @@ def replay(schedule, args, name):
     and its loops are split, fused, reordered and bound to threads, which says what producers in shared memory are to
     hold; then loops are marked and tensorized. So it does not matter in what order these were asked for. At last a
     reduction starts before its outermost loop, as TVM's do, unless threads reduce together.
+
+    An argument that is inlined, or computed where it is used, is computed in full besides, as its caller expects it.
     """
     return _Replay(schedule, args, name).run()
 
@@ -22,13 +26,27 @@ def replay(schedule, args, name):
 class _Replay:
     def __init__(self, schedule, args, name):
         self.schedule = schedule
-        lowering = Lowering(schedule.resolve, schedule.scope, lambda op: schedule[op].attach_type == "scope")
+        self.whole = {}  # an operation that computes an argument in full -> that which is computed elsewhere
+        lowering = Lowering(self._resolve, lambda op: "global" if op in self.whole else schedule.scope(op),
+                            lambda op: op not in self.whole and schedule[op].attach_type == "scope")
         func = lowering.function(args).with_attr("global_symbol", name)
-        _require_scopes(schedule, lowering)
-        self.blocks = {schedule[op]: names for op, names in lowering.blocks.items()}  # producers first
+        _require_scopes(schedule, lowering.given - self.whole.keys())
+        # producers first
+        self.blocks = {schedule[op]: names for op, names in lowering.blocks.items() if op not in self.whole}
         self.in_scan, self.given, self.declare = lowering.inside, lowering.given, lowering.declare
         self.tir = Schedule(func)
         self.loops = {}  # stage -> {axis: LoopRV}
+
+    def _resolve(self, tensor, reader):
+        """The tensor that an operation reads in place of another one; what it is as an argument (reader None)."""
+        tensor = self.schedule.resolve(tensor, self.whole.get(reader, reader))
+        if reader is None and isinstance(tensor.op, ComputeOp) and self.schedule[tensor].attach_type in ("inline", "scope"):
+            op = next((whole for whole, elsewhere in self.whole.items() if elsewhere is tensor.op), None)
+            if op is None:
+                op = replace(tensor.op)
+                self.whole[op] = tensor.op
+            return Tensor(op, tensor.value_index)
+        return tensor
 
     def run(self):
         for stage in self.blocks:
@@ -157,10 +175,6 @@ class _Replay:
         if stage.attach_type == "inline" and (stage.relations or stage.marks):
             self._refuse("compute_inline", stage, "its loops are split, reordered or marked, and inlining drops them",
                          "leave out one of both")
-        if stage.attach_type in ("scope", "inline") and stage.op in self.given:
-            primitive = "compute_at" if stage.attach_type == "scope" else "compute_inline"
-            self._refuse(primitive, stage, "it is an argument, which must be written in full",
-                         f"leave {stage.op.name} out of the arguments")
         if stage.attach_type != "scope":
             return
         parent, axis = stage.attach_stage, stage.attach_ivar
@@ -178,9 +192,9 @@ class _Replay:
                          "choose a stage that uses its result")
 
 
-def _require_scopes(schedule, lowering):
+def _require_scopes(schedule, given):
     """Parameters lie in the caller's memory."""
-    for op in lowering.given:
+    for op in given:
         stage = schedule[op]
         if stage.scope != "global":
             refuse("set_scope", "'scope'", f"stage {op.name} is an argument, whose memory is the caller's",

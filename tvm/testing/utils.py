@@ -1,4 +1,4 @@
-"""tvm.testing.utils: gradients held against differences."""
+"""tvm.testing.utils: gradients held against differences, and what tutorials call first."""
 from __future__ import annotations
 
 import numpy as np
@@ -59,4 +59,8 @@ def _require_close(name, gradient, found, atol, rtol):
                              f"{gradient[worst]}, by differences {found[worst]}")
 
 
-__all__ = ["check_numerical_grads"]
+def install_request_hook(depth):
+    """TVM's build of its documentation has downloads go to a mirror; here they go to the addresses that scripts name."""
+
+
+__all__ = ["check_numerical_grads", "install_request_hook"]

@@ -13,3 +13,5 @@ def schedule_injective(outs):
 
 
 schedule_elemwise = schedule_broadcast = schedule_reduce = schedule_softmax = schedule_extern = schedule_injective
+schedule_conv2d_hwcn = schedule_conv2d_nchw = schedule_conv2d_nhwc = schedule_depthwise_conv2d_nchw = schedule_injective
+schedule_dense = schedule_batch_matmul = schedule_pool = schedule_adaptive_pool = schedule_injective

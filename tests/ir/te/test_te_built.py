@@ -73,3 +73,43 @@ def test_a_sum_of_no_terms_is_what_it_starts_with(factors):
         out = tvm.nd.array(np.full(4, 7, "float32"))
         built(tvm.nd.array(data), terms, out)
         np.testing.assert_array_equal(out.numpy(), data[:, :terms].sum(1))
+
+
+@pytest.mark.parametrize("request_", ["compute_inline", "compute_at", "scoped"])
+def test_an_argument_that_is_computed_elsewhere_is_there_in_full(request_):
+    a = te.placeholder((8, 4), name="A")
+    k = te.reduce_axis((0, 4), "k")
+    b = te.compute((8,), lambda i: a[i, 0] + 1 if request_ == "compute_inline" else te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((4,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    if request_ == "compute_inline":
+        s[b].compute_inline()
+    else:
+        outer, _ = s[c].split(c.op.axis[0], factor=2)
+        s[b].split(k, factor=2)
+        s[b].compute_at(s[c], outer)
+    if request_ == "scoped":
+        s[b].set_scope("local")
+    built, x = tvm.build(s, [b, a, c], "llvm"), np.arange(32, dtype="float32").reshape(8, 4)
+    y, z = tvm.nd.array(np.zeros(8, "float32")), tvm.nd.empty((4,))
+    built(y, tvm.nd.array(x), z)
+    want = x[:, 0] + 1 if request_ == "compute_inline" else x.sum(1)
+    np.testing.assert_array_equal(y.numpy(), want)
+    np.testing.assert_array_equal(z.numpy(), 2 * want[:4])
+
+
+def test_intrinsics_by_rules_of_a_script():
+    """The rule of the higher level holds, for its kind of target alone, also inside of another call."""
+    def ours(call):
+        return tvm.tir.call_intrin(call.dtype, "tir.abs", call.args[0]) if call.dtype == "float32" else call
+    register = tvm.ir.register_intrin_lowering
+    register("tir.of_a_rule", "default", f=lambda call: call.args[0] * 3, level=5)
+    register("tir.of_a_rule", "llvm", f=lambda call: call.args[0] + 1)
+    register("tir.of_a_rule", "llvm", level=15)(ours)
+    register("tir.of_a_rule", "cuda", f=lambda call: call.args[0] * 9, level=99)
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: te.exp(tvm.tir.call_intrin("float32", "tir.of_a_rule", a[i])), name="B")
+    built = tvm.build(te.create_schedule(b.op), [a, b], "llvm")
+    x, out = np.array([-2, -1, 0, 1], "float32"), tvm.nd.empty((4,))
+    built(tvm.nd.array(x), out)
+    np.testing.assert_allclose(out.numpy(), np.exp(abs(x)), rtol=1e-6)

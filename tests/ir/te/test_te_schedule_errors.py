@@ -114,15 +114,6 @@ def inlined_reduction(s=None):
     te.create_schedule(c.op)[b].compute_inline()
 
 
-def argument_attached(s=None, request="compute_at"):
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((8,), lambda i: b[i] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    s[b].compute_inline() if request == "compute_inline" else s[b].compute_at(s[c], c.op.axis[0])
-    s.to_prim_func([a, b, c])
-
-
 def cache_of_a_stranger(s):
     s.cache_read(A, "local", [C])
 
@@ -198,8 +189,6 @@ REFUSED = {
     attached_to_a_producer: "compute_at: .stage C. stage B, where it is computed, comes before it",
     attached_to_an_inlined_stage: "compute_at: .stage B. stage C, where it is computed, is inlined",
     attached_to_what_is_not_wanted: "compute_at: .stage B. stage D, where it is computed, is not needed for the argum",
-    argument_attached: "compute_at: .stage B. it is an argument, .*; leave B out of the arguments",
-    lambda s: argument_attached(s, "compute_inline"): "compute_inline: .stage B. it is an argument, which must be",
     read_between: "compute_at: argument 'loop': .stage C, axis j.",
     lambda s: s[C].compute_inline(): "compute_inline: stage C is an output of the schedule",
     inlined_reduction: "compute_inline: stage B is a reduction; use compute_at",
