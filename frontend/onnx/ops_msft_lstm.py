@@ -11,7 +11,7 @@ from .converter import microsoft
 from .ops_msft_quantized import integer_product
 from .ops_math import scalar_like
 from .ops_quantize import dynamically_quantized
-from .ops_recurrent import DIRECTIONS, initial_state, named_activations, sequence_lengths
+from .ops_recurrent import DIRECTIONS, check_ranks, initial_state, named_activations, sequence_lengths
 from .recurrence import ACTIVATIONS, by_steps, cut, part
 
 MOST = 3e38  # a float32, and none of a state or gate
@@ -65,10 +65,9 @@ def _step(of, x, h, c):
 
 @microsoft("DynamicQuantizeLSTM")
 def dynamic_quantize_lstm(node):
+    check_ranks(node)
     x, w, r, bias = (node.input(k) for k in range(4))
     count = 2 if node.choice("direction", *DIRECTIONS) == "bidirectional" else 1
-    if any(v.struct_info.ndim != 3 for v in (x, w, r)):
-        raise node.error("X, W and R must have 3 dimensions")
     time, batch = dims_of(x)[:2]
     hidden, dtype = dims_of(r)[1], x.struct_info.dtype
     if node.attr("hidden_size", hidden) != hidden or dims_of(w)[2] != 4 * hidden:

@@ -4,12 +4,13 @@ from __future__ import annotations
 from functools import partial
 
 from ...ir.relax.expr import Constant
-from ..shapes import Symbolic, dims_of, same
+from ..shapes import Symbolic, dims_of, may_be_same, same, same_dims, shape_text
 from .converter import converts
 from .recurrence import ACTIVATIONS, STEPS, by_steps, float_products
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case
+RANKS = {"X": 3, "W": 3, "R": 3, "B": 2, "sequence_lens": 1, "initial_h": 3, "initial_c": 3, "P": 2}  # of the inputs
 DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 
 
@@ -18,9 +19,8 @@ def _recurrent(op_type, gates, states, functions):
     def convert(node):
         direction = node.choice("direction", *DIRECTIONS)
         count = 2 if direction == "bidirectional" else 1
+        check_ranks(node)
         x, w, r = node.input(0), node.input(1), node.input(2)
-        if x.struct_info.ndim != 3 or w.struct_info.ndim != 3 or r.struct_info.ndim != 3:
-            raise node.error("X, W and R must have 3 dimensions")
         batch_first = bool(node.attr("layout", 0))
         x = node.transpose(x, (1, 0, 2)) if batch_first else x
         time, batch = dims_of(node.bind(x))[:2]
@@ -48,11 +48,23 @@ def _recurrent(op_type, gates, states, functions):
     converts(op_type, 1, 7)(convert)
 
 
+def check_ranks(node):
+    for index, (name, rank) in enumerate(RANKS.items()):
+        if node.input(index) is not None and node.input(index).struct_info.ndim != rank:
+            raise node.error(f"{name} must have {rank} dimension{'s' if rank > 1 else ''}")
+
+
 def initial_state(node, index, shape, dtype, batch_first):
     given = node.input(index)
     if given is None:
         return node.filled(shape, 0, dtype)
-    return node.transpose(given, (1, 0, 2)) if batch_first else given
+    given = node.bind(node.transpose(given, (1, 0, 2)) if batch_first else given)
+    dims = dims_of(given)
+    if not all(map(may_be_same, dims, shape)):
+        raise node.error(f"the initial state, input {index}, has {shape_text(dims)} as directions, batch and hidden size, "
+                         f"and must have {shape_text(shape)}")
+    viewed = [shape[0], dims[1], shape[2]]  # what weights say; the batch is fitted where x meets it
+    return given if same_dims(dims, viewed) else node.reshape(given, viewed)
 
 
 def _by_layout(node, results, batch_first):

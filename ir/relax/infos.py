@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import IntImm, Mul, Var, substitute
-from ..node import structural_equal
+from ..node import structural_equal, structure_key
 from .expr import (DataflowVar, FuncStructInfo, PrimStructInfo, RelaxVar, ShapeStructInfo, TensorStructInfo,
                    TupleStructInfo)
 from .ops.common import same_dim, same_shape
@@ -90,6 +90,11 @@ def told_dims(params, args):
 def call_dims(func, args):
     """{dimension of a graph function's parameters: what it is for arguments of these struct infos}."""
     return told_dims([p.struct_info for p in func.params], args)
+
+
+def dims_key(told):
+    """A hashable key of what call_dims gives: that of calls for which a function in the caller's dimensions is one."""
+    return tuple((id(d), structure_key(size)) for d, size in told.items())
 
 
 def derived_info(params, ret, args):

@@ -4,9 +4,9 @@ from __future__ import annotations
 from ..expr import free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
-from ..node import Mutator, collect, structure_key
+from ..node import Mutator, collect
 from ..relax.expr import DataflowVar, Function, RelaxVar, ShapeStructInfo
-from ..relax.infos import call_dims
+from ..relax.infos import call_dims, dims_key
 from .canonicalize_bindings import with_dims
 
 
@@ -48,7 +48,7 @@ class _Open(Mutator):
             return call
         used = {id(v) for v in collect(func.body, (RelaxVar, DataflowVar))}
         kept = [n for n, p in enumerate(func.params) if not isinstance(p.struct_info, ShapeStructInfo) or id(p) in used]
-        key = gv.name, tuple((id(d), structure_key(value)) for d, value in told.items())
+        key = gv.name, dims_key(told)
         if key not in self.known:
             self.known[key] = name = unique_name(gv.name, self.names, "")
             self.made[name] = with_dims(func.replace(params=tuple(func.params[n] for n in kept)), told)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from ..expr import free_vars
 from ..module import GlobalVar
 from ..names import Names, unique_name
-from ..node import Mutator, collect, structural_equal, structure_key
+from ..node import Mutator, collect, structural_equal
 from ..relax.expr import (BindingBlock, Constant, DataflowVar, Function, MatchCast, RelaxCall,
                           RelaxTuple, RelaxVar, SeqExpr, TupleGetItem, VarBinding, dataflow_function)
-from ..relax.infos import call_dims
+from ..relax.infos import call_dims, dims_key
 from .canonicalize_bindings import with_dims
 from .graph import Substitute, leaves
 
@@ -225,7 +225,7 @@ def codegen_function(mod, func, symbol):
         gv = value.attrs.get("gv") if isinstance(value, RelaxCall) and value.op == "call" else None
         if gv is not None and mod[gv].attrs.get("Composite"):
             told = call_dims(mod[gv], [a.struct_info for a in value.args])  # inside, dimensions are those of around
-            key = gv.name, tuple((id(d), structure_key(size)) for d, size in told.items())
+            key = gv.name, dims_key(told)
             if key not in local:
                 inner = renewed(with_dims(mod[gv].without_attr("Primitive"), told))
                 local[key] = RelaxVar(f"local_{len(local)}", inner.struct_info)

@@ -327,6 +327,8 @@ def test_axis_outside(axis):
     ("Tile", [X, np.array([1, 1 << 62, 1])], 13, "a dimension that more than 64 bits hold", {}),
     ("Range", [np.array(0), np.array(4), np.array(0)], 13, "delta is 0", {}),
     ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 6, "training mode", {}),
+    ("Conv", [np.zeros((1, 3, 4, 4), np.float32), np.zeros((0, 3, 2, 2), np.float32)], 17, "no output channels", {}),
+    ("ConvTranspose", [np.zeros((1, 3, 4), np.float32), np.zeros((3, 0, 2), np.float32)], 17, "no output channels", {}),
     ("Constant", [], 13, "must have one of the attributes", {}),
     ("Constant", [], 13, "value_string is not supported", {"value_string": "a"}),
 ])
@@ -338,13 +340,16 @@ def test_contradictory_node(op, arrays, opset, message, attrs):
     ("hidden_size 5 contradicts", {}, {"hidden_size": 5}),
     ("must be 2 of relu", {}, {"activations": ["Sigmoid", "Swish"]}),
     ("direction is 'sideways'", {}, {"direction": "sideways"}),
-    ("3 dimensions", {0: np.zeros((5, 3), np.float32)}, {})])
+    ("X must have 3 dimensions", {0: np.zeros((5, 3), np.float32)}, {}),
+    ("B must have 2 dimensions", {3: np.zeros(24, np.float32)}, {}),
+    ("sequence_lens must have 1 dimension;", {4: np.zeros((2, 1), np.int32)}, {}),
+    ("input 5, has [1, 3, 4] as directions, batch and hidden size, and must have [1, 2, 4]",
+     {5: np.zeros((1, 3, 4), np.float32)}, {"clip": 0.5})])
 def test_recurrent(message, inputs, attrs):
-    arrays = [np.zeros(s, np.float32) for s in ((5, 2, 3), (1, 12, 3), (1, 12, 4), (1, 24), (2,))]
-    arrays[4] = None
+    arrays = [np.zeros(s, np.float32) for s in ((5, 2, 3), (1, 12, 3), (1, 12, 4), (1, 24))] + [None, None]
     for index, array in inputs.items():
         arrays[index] = array
-    node_fails("GRU", arrays if 4 in inputs else arrays[:4], 14, message, constants=(1, 2, 3, 4), outputs=2, **attrs)
+    node_fails("GRU", arrays[:1 + max(3, *inputs, 0)], 14, message, constants=(1, 2, 3, 4), outputs=2, **attrs)
 
 
 @pytest.mark.parametrize("op, arrays, attrs", [
@@ -377,7 +382,7 @@ def test_bounds_that_are_none():
     ("Conv", [(1, 2, 4, 4), (2,)], {}, "a weight of 1 dimensions"),
     ("Concat", [(), (2,)], {"axis": 0}, "axis 0 is outside a tensor of 0 dimensions"),
     ("MatMul", [(), (2,)], {}, "at least 1 dimension"),
-    ("RNN", [(5, 2, 4), (1, 3, 4), (1, 3, 3), (1, 6), None, (6,)], {"hidden_size": 3}, "initial h has shape (6,)")])
+    ("RNN", [(5, 2, 4), (1, 3, 4), (1, 3, 3), (1, 6), None, (6,)], {"hidden_size": 3}, "initial_h must have 3 dimensions")])
 def test_ranks_that_an_operator_does_not_take(op, shapes, attrs, message):
     arrays = [None if s is None else np.zeros(s, "float32") for s in shapes]
     node_fails(op, arrays, 14, message, **attrs)

@@ -115,6 +115,22 @@ def test_sequence_lengths_of_any_number_of_steps():
     check_sizes(of_any_size(one_node("GRU", given, 14, (1, 2, 3), 2, hidden_size=H, direction="bidirectional")), *SIZES)
 
 
+@pytest.mark.parametrize("attrs", [{}, {"clip": 0.7}])
+def test_states_whose_dimensions_have_names_of_their_own(attrs):
+    model = of_any_size(one_node("GRU", arrays("GRU"), 14, (1, 2, 3), 2, hidden_size=H, **attrs))
+    state = model.graph.input[-1]
+    for dim, name in zip(state.type.tensor_type.shape.dim, ("directions", "sequences", "hidden")):
+        dim.dim_param = name
+    rng = np.random.default_rng(0)
+    feeds = {i.name: np.float32(rng.normal(size=(1, B, H) if i.name == state.name else (T, B, I)))
+             for i in model.graph.input}
+    want = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    with ingot.compile(model, value_target(), threads="none") as library:
+        np.testing.assert_allclose(list(library.run(feeds).values())[0], want[0], rtol=1e-4, atol=1e-5)
+        with pytest.raises(Exception, match="no result for these sizes|disagrees with another input"):
+            library.run({**feeds, state.name: np.zeros((1, B + 1, H), np.float32)})
+
+
 def test_many_steps_are_one_loop():
     given = arrays("LSTM", 2, np.array([4, 600, 3], np.int32))
     given[0] = np.random.default_rng(0).standard_normal((600, B, I)).astype(np.float32)

@@ -45,6 +45,7 @@ def _infer_conv(call):
         packed = " or OIHW{n}o" if rank == 2 else ""
         fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be {_LAYOUTS[rank]}{packed}")
     channels = w.shape[0]
+    _need_channels(call, w, 0)
     if is_const_int(channels) and channels.value % groups:
         fail(call, f"groups={groups} does not divide the {channels.value} output channels of weight "
                    f"{shape_text(w)} (dim 0)")
@@ -53,6 +54,11 @@ def _infer_conv(call):
                    f"with groups={groups} takes {dim_text(w.shape[1])} * {groups} (its dim 1 times groups)")
     outputs = output_sizes(call, x.shape[2:], static_kernel(call, w, rank))
     return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
+
+
+def _need_channels(call, w, axis):
+    if is_const_int(w.shape[axis]) and w.shape[axis].value == 0:
+        fail(call, f"weight {shape_text(w)} has no output channels (dim {axis})")
 
 
 # ---------------------------------------------------------------- lowering
@@ -133,6 +139,7 @@ def _infer_transpose(call):
     if not same_dim(x.shape[1], w.shape[0]):
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} channels (dim 1), but weight {shape_text(w)} "
                    f"takes {dim_text(w.shape[0])} (dim 0)")
+    _need_channels(call, w, 1)
     if is_const_int(w.shape[0]) and w.shape[0].value % groups:
         fail(call, f"groups={groups} does not divide the {w.shape[0].value} input channels of weight {shape_text(w)}"
                    f" (dim 0)")
