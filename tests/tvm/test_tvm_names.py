@@ -114,7 +114,7 @@ def test_names_of_relays_say_what_relax_has(name, other):
 
 @pytest.mark.parametrize("name, there", [
     ("autotvm.tuner", "tvm.tir.Schedule writes them by hand"), ("auto_scheduler", "rules choose them"),
-    ("meta_schedule.tune", "schedules are not searched for"), ("micro", "folders of C"), ("te.hybrid", "T.prim_func"),
+    ("meta_schedule.tune", "schedules are not searched for"), ("micro", "folders of C"),
     ("contrib.tedd", "mod.show()"), ("relay.testing", "relax.testing.nn"), ("relax.transform.MetaScheduleTuneTIR", "rules")])
 def test_what_is_not_there_says_at_its_import_what_is(name, there):
     with pytest.raises(ImportError, match=there):
@@ -122,7 +122,7 @@ def test_what_is_not_there_says_at_its_import_what_is(name, there):
 
 
 def test_what_is_not_there_says_where_it_is_used_what_is():
-    for use in (lambda: ingot.autotvm, lambda: ingot.te.hybrid, lambda: ingot.meta_schedule.tune_tir,
+    for use in (lambda: ingot.autotvm, lambda: ingot.meta_schedule.tune_tir,
                 lambda: ingot.relax.transform.MetaScheduleTuneTIR, lambda: ingot.contrib.tedd, lambda: ingot.target.datatype):
         with pytest.raises(AttributeError, match="is not there: "):
             use()
