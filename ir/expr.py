@@ -372,7 +372,7 @@ class IterVar(Node):
             begin, end = map(as_expr, self.dom)
             object.__setattr__(self, "dom", Range.from_min_extent(begin, end - begin))
         if isinstance(self.var, str):
-            object.__setattr__(self, "var", Var(self.var, self.dom.extent.dtype))
+            object.__setattr__(self, "var", Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype))
         if isinstance(self.iter_type, int):
             object.__setattr__(self, "iter_type", ITER_TYPES[self.iter_type])
 

@@ -339,7 +339,7 @@ class RelaxCall(RelaxExpr):
             object.__setattr__(self, "op", _GraphOp(self.op))
         object.__setattr__(self, "args", tuple(self.args))
         if type(self.attrs) is not Attrs:
-            attrs = (self.attrs or {}).items()  # a dtype as operators write it, so that equal calls have equal attributes
+            attrs = (self.attrs or {}).items()  # a dtype as operators write it: equal calls have equal attributes
             object.__setattr__(self, "attrs", Attrs({k: str(v) if type(v) is DataType else v for k, v in attrs}))
 
     @property

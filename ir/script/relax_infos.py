@@ -95,8 +95,8 @@ class InfoParser(Evaluator):
         return any(name in s for s in self.scopes) or name in self.shared or name in ("T", "R", "I")
 
     def _dim(self, name, dtype):
-        """The variable `name`: the signature's or the module's when there is one."""
-        known = self.scopes[0].get(name, self.shared.get(name))
+        """The variable `name`: that of the signature, of a function around or of the module when there is one."""
+        known = next((s[name] for s in reversed(self.scopes) if name in s), self.shared.get(name))
         return known if isinstance(known, Var) and known.dtype == dtype else Var(name, dtype)
 
 
