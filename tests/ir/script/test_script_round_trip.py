@@ -244,6 +244,7 @@ def test_threads_of_loops():
     thread = loop.thread_binding
     assert thread == thread.thread_tag == "threadIdx.x" and thread.dom.extent.value == 8 and thread.var.dtype == "int32"
     check_function(tir.PrimFunc((), {}, loop, {}))
+    assert type(IterVar(Range(const(0), const(8)), I, "thread", loop.thread_binding).thread_tag) is str
 
 
 def test_functions_in_functions_and_the_order_of_dimensions():
