@@ -372,9 +372,11 @@ class IterVar(Node):
             begin, end = map(as_expr, self.dom)
             object.__setattr__(self, "dom", Range.from_min_extent(begin, end - begin))
         if isinstance(self.var, str):
-            object.__setattr__(self, "var", Var(self.var, self.dom.extent.dtype))
+            object.__setattr__(self, "var", Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype))
         if isinstance(self.iter_type, int):
             object.__setattr__(self, "iter_type", ITER_TYPES[self.iter_type])
+        if type(self.thread_tag) is not str:  # that of a loop, which is more than its name
+            object.__setattr__(self, "thread_tag", str(self.thread_tag or ""))
 
     @property
     def dtype(self):

@@ -369,7 +369,7 @@ class RelaxCall(RelaxExpr):
         if isinstance(self.op, str) and self.args and isinstance(self.args[0], (GlobalVar, ExternFunc)):
             self._take_callee()
         if type(self.attrs) is not Attrs:
-            attrs = (self.attrs or {}).items()  # a dtype as operators write it, so that equal calls have equal attributes
+            attrs = (self.attrs or {}).items()  # a dtype as operators write it: equal calls have equal attributes
             object.__setattr__(self, "attrs", Attrs({k: str(v) if type(v) is DataType else v for k, v in attrs}))
 
     def _take_callee(self):

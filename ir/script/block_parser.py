@@ -28,7 +28,7 @@ class Frame:
     reads: tuple = None
     writes: tuple = None
     predicate: PrimExpr = None
-    attrs: dict = field(default_factory=dict)
+    attrs: dict | None = None
     allocs: list = field(default_factory=list)
     matches: list = field(default_factory=list)
     init: Stmt = None
@@ -90,10 +90,13 @@ class BlockParser(Evaluator):
                 self.fail(node, "T.func_attr inside a block: it stands at the top of the function")
             self.attrs.update(spec.attrs)
         else:
-            self._block_frame(node, "T.block_attr").attrs.update(spec.attrs)
+            frame = self._block_frame(node, "T.block_attr")
+            if frame.attrs is not None:
+                self.fail(node, "T.block_attr is given twice in one block: join its dicts")
+            frame.attrs = dict(spec.attrs)
 
     def _signature(self, node, spec):
-        frame = self.frames[-1]
+        frame = self._block_frame(node, f"T.{spec.field}")
         frame_regions = tuple(self.region(r, node) for r in spec.regions)
         if getattr(frame, spec.field) is not None:
             self.fail(node, f"T.{spec.field} is given twice in one block")
@@ -225,7 +228,7 @@ class BlockParser(Evaluator):
             self.fail(node, f"block {spec.name}: every iterator needs a value, as in T.axis.spatial(8, i)")
         reads, writes = self._regions_of(frame, body)
         block = Block(tuple(frame.iter_vars), reads, writes, spec.name, tuple(frame.allocs), tuple(frame.matches),
-                      frame.attrs, frame.init, body)
+                      frame.attrs or {}, frame.init, body)
         self.detected[id(block)] = block, [k for k in ("reads", "writes") if getattr(frame, k) is None]
         if spec.no_realize:
             return block
@@ -264,11 +267,9 @@ class BlockParser(Evaluator):
     def _root(self, frame, body):
         """The function's body in a root block, which any block or allocation implies."""
         explicit = isinstance(body, BlockRealize) and body.block.name_hint == "root"
-        needed = frame.allocs or frame.matches or frame.reads is not None or frame.writes is not None or frame.attrs
-        if not needed and (explicit or not collect(body, Block)):
+        if not (frame.allocs or frame.matches) and (explicit or not collect(body, Block)):
             return body
-        block = Block((), frame.reads or (), frame.writes or (), "root", tuple(frame.allocs), tuple(frame.matches),
-                      frame.attrs, None, body)
+        block = Block((), (), (), "root", tuple(frame.allocs), tuple(frame.matches), {}, None, body)
         return BlockRealize((), const(True), block)
 
 

@@ -146,9 +146,9 @@ ROWS = {
     "str": RelaxString, "dtype": DataTypeImm,
     "device": lambda dev_type, dev_id=0: upper("device")(dev_type, dev_id),
     **{kind: lambda dev_id=0, kind=kind: upper("device")(kind, dev_id) for kind in ("cpu", "cuda", "gpu")},
-    **{name: Special(name) for name in (*CONTROL, *PACKED, "assert_op", "call_tir", "call_tir_inplace", "call_tir_with_grad",
-                                          "ExternFunc",
-                                          "emit_te", "to_vdevice")},
+    **{name: Special(name) for name in (
+        *CONTROL, *PACKED, "assert_op", "call_tir", "call_tir_inplace", "call_tir_with_grad", "ExternFunc", "emit_te",
+        "to_vdevice")},
 }
 ROWS["entry"] = SimpleNamespace(StructInfoProxy=InfoSpec, **{  # where scripts look up what R.Tensor makes
     f"{name}Proxy": ROWS[name] for name in ("Tensor", "Shape", "Prim", "Tuple", "Object", "Callable")})

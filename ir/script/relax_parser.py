@@ -307,15 +307,15 @@ class RelaxParser(CallParser):
         if self.outputs is not None:
             self.fail(node, "a dataflow block binds values of graphs: put the function before it")
         itself = self._itself(node)
-        outer = self.attrs, self.blocks, self.bindings, self.taken, self.around
+        outer = self.attrs, self.blocks, self.bindings, self.taken, self.used, self.around
         self.around = [*self.around, *(v for scope in self.scopes for v in scope.values() if isinstance(v, Var))]
-        self.attrs, self.blocks, self.bindings = {}, [], []
+        self.attrs, self.blocks, self.bindings, self.used = {}, [], [], set(self.used)
         self.scopes.append({})
         keywords = {k.arg: self.eval(k.value) for d in node.decorator_list if isinstance(d, ast.Call) for k in d.keywords}
         func = self.function(node, keywords.get("pure", True))
         self.returned = None
         self.scopes.pop()
-        self.attrs, self.blocks, self.bindings, self.taken, self.around = outer
+        self.attrs, self.blocks, self.bindings, self.taken, self.used, self.around = outer
         if itself is None:
             self._bind(node.name, func)
             return

@@ -85,8 +85,8 @@ def _results(parser, function, variables):
 
 
 def index_map(parser, node):
-    """T.index_map(lambda i, j: (j, i)): an IndexMap, of int64 unless index_dtype says otherwise. An inverse_index_map is
-    what the map itself tells."""
+    """T.index_map(lambda i, j: (j, i)): an IndexMap, of int64 unless index_dtype says otherwise. What inverse_index_map
+    says, the map itself tells."""
     named = {k.arg: k.value for k in node.keywords}
     dtype = parser.eval(named.pop("index_dtype")) if "index_dtype" in named else "int64"
     if len(node.args) != 1 or set(named) - {"inverse_index_map"}:

@@ -383,8 +383,9 @@ ROWS = {
     "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)),
-    "buffer_var": lambda dtype, storage_scope="global": S.Fresh(DataType("handle")), "Var": E.Var, "SizeVar": SizeVar, "target": _target,
-    "index_map": Form("T.index_map", index_map), "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
+    "buffer_var": lambda dtype, storage_scope="global": S.Fresh(DataType("handle")), "Var": E.Var, "SizeVar": SizeVar,
+    "target": _target, "index_map": Form("T.index_map", index_map), "env_thread": S.EnvThread,
+    "launch_thread": S.LaunchSpec, "iter_var": _iter_var,
 }
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
 ABSENT = {

@@ -202,6 +202,10 @@ class TIRPrinter(ExprPrinter):
             self._rest(last, lambda name: f"{name} = {value}", lambda name: f"with {value} as {name}:", s.body,
                        lambda: self.names.define(s.var, s.var.name), [s.var])
             return
+        if self.names.known(s.var):  # one that is used before it has this value, or has others too
+            call = f"T.LetStmt({value}, var={self.expr(s.var)})"
+            self._rest(False, lambda _: call, lambda _: f"with {call}:", s.body)
+            return
         dtype = s.var.dtype
         said = "" if getattr(s.value, "dtype", None) == dtype else f", dtype={quote(dtype)}"
         self._rest(last, lambda name: f"{name}: T.{dtype} = {value}",

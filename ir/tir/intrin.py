@@ -60,7 +60,8 @@ def intrinsic(name, *args):
     if [a for want, a in zip(row.operands, args) if want not in (None, a.dtype.element)]:
         wanted = ", ".join(want or "a number" for want in row.operands)
         raise TypeError(f"{name} takes {wanted}, not {', '.join(str(a.dtype) for a in args)}")
-    if name in INTEGER_INTRINSICS and not row.takes and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
+    is_whole = dtype.is_int or dtype.is_bool and name.startswith("bitwise")
+    if name in INTEGER_INTRINSICS and not row.takes and not is_whole:
         raise OperandError(f"{name} takes integers, not {dtype}")
     if row.takes and dtype.element not in row.takes:
         raise TypeError(f"{name} takes {' or '.join(row.takes)}, not {dtype}")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import InitVar
 
-from ..expr import Call, IntImm, IterVar, PrimExpr, Var, as_expr, cast, const
+from ..expr import Call, IntImm, PrimExpr, Range, Var, as_expr, cast, const
 from ..node import Node, node, node_field
 from ..upper import provides, upper
 from .buffer import Buffer, masked
@@ -113,6 +113,21 @@ class ForKind:
         "serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 
+class ThreadTag(str):
+    """The thread that a loop is bound to: its name, "threadIdx.x". It has what TVM's IterVar of the thread has."""
+
+    thread_tag = property(str)
+    iter_type = "thread"
+
+    @staticmethod
+    def of(name, loop):
+        """The tag `name` of a loop."""
+        tag = ThreadTag(name)
+        tag.dom = Range(loop.min, loop.extent)
+        tag.var = Var(name.rpartition(".")[2], loop.loop_var.dtype)
+        return tag
+
+
 @node
 class For(Stmt):
     """for loop_var in [min, min + extent). kind: "serial", "parallel", "vectorized", "unrolled" or "thread_binding"."""
@@ -134,8 +149,10 @@ class For(Stmt):
             check_hints(self.annotations)
         elif self.annotations is None:
             object.__setattr__(self, "annotations", {})
-        if isinstance(self.thread_binding, IterVar):  # of which TVM's has one
-            object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
+        if self.thread_binding is not None:
+            name = getattr(self.thread_binding, "thread_tag", self.thread_binding)  # TVM's has an IterVar
+            tag = ThreadTag.of(name, self) if isinstance(name, str) and isinstance(self.extent, PrimExpr) else name
+            object.__setattr__(self, "thread_binding", tag)
 
 
 @node

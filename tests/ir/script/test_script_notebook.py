@@ -71,7 +71,11 @@ def wrong(A: T.Buffer((8,), "float32")):
 exec("@I.ir_module\\nclass Known:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = 1.0")
 print("A[0] = T.float32(1.0)" in Known.script())
 ''', '''
-exec("@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = VALUE".replace("VALUE", "2.0"))
+exec("""@I.ir_module
+class Unknown:
+    @T.prim_func
+    def main(A: T.Buffer((8,), 'float32')): A[0] = VALUE
+""".replace("VALUE", "2.0"))
 ''']
 
 

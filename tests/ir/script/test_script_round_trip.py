@@ -13,10 +13,10 @@ from ingot.ir import tir
 from ingot.ir.expr import FloatImm, IterVar, Range, Var, const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.script import metadata
-from ingot.ir.script.functions import from_source
 from ingot.ir.transform.context import PassContext
 from ingot.ir.transform.instrument import PassInstrument
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.script import from_source
 
 STAGES = ("relax", "fused", "tir", "scheduled", "lowered")
 
@@ -216,3 +216,68 @@ def test_layouts_of_buffers(offset, factor):
 def test_arrays_in_attributes():
     func = in_function(tir.Evaluate(I)).with_attr("table", np.array([[1.5, -0.0]], "float32"))
     assert structural_equal(from_source(str(func)), func)
+
+
+def test_index_maps_in_attributes():
+    turned = tir.IndexMap.from_func(lambda i, j: (j // 4, i, j % 4, 2), index_dtype="int64")
+    narrow = tir.IndexMap.from_func(lambda i: (i // 4, i % 4))
+    func = in_function(tir.Evaluate(I)).with_attr("maps", [turned, narrow])
+    text = str(func)
+    assert structural_equal(from_source(text), func), text
+    assert "T.index_map(lambda i_1, j_1: (j_1 // T.int64(4), i_1, j_1 % T.int64(4), T.int64(2)))" in text
+    assert 'index_dtype="int32")]' in text
+
+
+def test_a_variable_of_two_lets_and_statements_in_statements():
+    v = Var("v")
+    first, second = (tir.LetStmt(v, const(n), tir.Evaluate(v)) for n in (1, 2))
+    func = tir.PrimFunc((v,), {}, tir.SeqStmt((tir.SeqStmt((first, second)), tir.Evaluate(v))), {})
+    assert len(func.body) == 3
+    text = str(func)
+    assert "with T.LetStmt(1, var=v):" in text
+    assert structural_equal(from_source(text, check_well_formed=False), func), text
+
+
+def test_threads_of_loops():
+    thread = IterVar(None, "t", "thread", "threadIdx.x")
+    loop = tir.For(I, const(0), const(8), "thread_binding", tir.Evaluate(I), thread)
+    thread = loop.thread_binding
+    assert thread == thread.thread_tag == "threadIdx.x" and thread.dom.extent.value == 8 and thread.var.dtype == "int32"
+    check_function(tir.PrimFunc((), {}, loop, {}))
+    assert type(IterVar(Range(const(0), const(8)), I, "thread", loop.thread_binding).thread_tag) is str
+
+
+def test_functions_in_functions_and_the_order_of_dimensions():
+    text = """# from tvm.script import ir as I
+# from tvm.script import tir as T
+# from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    m = T.int64()
+    n = T.int64()
+    @R.function
+    def g(x: R.Tensor((n,), dtype="float32"), y: R.Tensor((m,), dtype="float32")) -> R.Tensor((n,), dtype="float32"):
+        return x
+
+    @R.function
+    def main(x: R.Tensor((m,), dtype="float32"), y: R.Tensor((n,), dtype="float32")) -> R.Tensor((m,), dtype="float32"):
+        # from tvm.script import relax as R
+
+        @R.function
+        def inner(z: R.Tensor(("k", "m"), dtype="float32")) -> R.Tensor(("k", "m"), dtype="float32"):
+            k = T.int64()
+            gv: R.Tensor((k, m), dtype="float32") = R.add(z, z)
+            return gv
+
+        f: R.Callable((R.Tensor,), R.Tensor, True) = R.ExternFunc("f")
+        gv: R.Tensor((m,), dtype="float32") = R.hint_on_device(x, R.device(dev_type=1, dev_id=0))
+        return gv
+"""
+    mod = from_source(text)
+    again = from_source(mod.script())
+    assert structural_equal(again, mod) and again.script() == mod.script()
+    inner, f, gv = (b for b in mod["main"].body.blocks[0].bindings)
+    assert gv.var.name == "gv" and len(f.var.struct_info.params) == 1 and gv.value.attrs["dst_vdevice"].device_type == 1
+    shape, added = inner.value.params[0].struct_info.shape, inner.value.body.blocks[0].bindings[0].var.struct_info.shape
+    assert shape[0] is added[0] and shape[1] is added[1]
