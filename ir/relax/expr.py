@@ -11,6 +11,8 @@ from ..module import BaseFunc, GlobalVar
 from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 from ..upper import upper, upper_method
+from .callees import CALLEES, apart
+from .elements import Elements
 from .struct_info import (  # noqa: F401
     Dims, FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo,
     TupleStructInfo, as_dims, as_struct_info, static_type)
@@ -112,22 +114,6 @@ class DataflowVar(_AnyVar):
     struct_info: StructInfo = None
     origin: Origin = node_field(ignore=True, default=None)
     _is_binder_leaf = True
-
-
-class Elements(np.ndarray):
-    """An array that also answers as a runtime's tensor does: c.data.numpy(). What is computed from it is numpy's own."""
-
-    def numpy(self):
-        """A copy, an array of numpy's."""
-        return np.array(self)
-
-    asnumpy = numpy
-
-    def __repr__(self):
-        return repr(np.asarray(self))
-
-    def __array_wrap__(self, array, context=None, return_scalar=False):
-        return array[()] if array.ndim == 0 else np.asarray(array)
 
 
 @node
@@ -313,11 +299,6 @@ ALLOCATORS = frozenset({"builtin.alloc_tensor", "memory.alloc_storage", "memory.
                         "vm.alloc_tensor"})
 
 
-# What calls of functions, as TVM has them, name by their first argument -> the attribute that has it here.
-_CALLEES = {**dict.fromkeys(("call_tir", "call_tir_inplace", "call_tir_with_grad"), "gv"), "call_dps_packed": "func",
-            "call_pure_packed": "func"}
-
-
 @node
 class RelaxCall(RelaxExpr):
     """A call of an operator (op: its name, a key of the OpSpec table), of a function that is a value (op: a variable),
@@ -366,24 +347,12 @@ class RelaxCall(RelaxExpr):
         else:
             object.__setattr__(self, "op", _GraphOp(self.op))
         object.__setattr__(self, "args", tuple(self.args))
-        if isinstance(self.op, str) and self.args and isinstance(self.args[0], (GlobalVar, ExternFunc)):
-            self._take_callee()
+        if self.op in CALLEES and self.args and isinstance(self.args[0], (GlobalVar, ExternFunc)):
+            for name, value in zip(("args", "attrs"), apart(self.op, self.args, self.attrs or {})):
+                object.__setattr__(self, name, value)
         if type(self.attrs) is not Attrs:
             attrs = (self.attrs or {}).items()  # a dtype as operators write it: equal calls have equal attributes
             object.__setattr__(self, "attrs", Attrs({k: str(v) if type(v) is DataType else v for k, v in attrs}))
-
-    def _take_callee(self):
-        """Of call_tir(f, (x, y), dims), as TVM has it, the function and the dimensions become attributes."""
-        key = _CALLEES.get(self.op)
-        if key is None or key in (self.attrs or {}):
-            return
-        callee, *args = self.args
-        attrs = {**(self.attrs or {}), key: callee if key == "gv" else callee.global_symbol}
-        if key == "gv":
-            attrs["sym_args"] = tuple(args[1].values) if len(args) > 1 else ()
-        flat = args if self.op == "call_pure_packed" else _call_args(args[0])
-        for name, value in (("args", tuple(flat)), ("attrs", attrs)):
-            object.__setattr__(self, name, value)
 
     @property
     def sinfo_args(self):

@@ -16,7 +16,9 @@ class StructInfo(Node):
     __slots__ = ()
 
     def __eq__(self, other):
-        return self is other or isinstance(other, StructInfo) and structural_equal(self, other)
+        if not isinstance(other, StructInfo):  # a description of some, R.Tensor(...), compares itself
+            return NotImplemented
+        return self is other or structural_equal(self, other)
 
     def __hash__(self):
         return structural_hash(self)

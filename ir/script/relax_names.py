@@ -16,14 +16,31 @@ from .macros import macro
 from .namespaces import Namespace
 
 
-@dataclass(frozen=True)
+# What struct info says of itself; a description outside a script answers in its place.
+_TOLD = frozenset({"shape", "dtype", "ndim", "vdevice", "fields", "values", "value", "params", "ret", "purity", "is_base_of",
+                   "script", "show"})
+
+
+@dataclass(frozen=True, eq=False)
 class InfoSpec(S.Spec):
-    """Struct info as written: dimensions may be quoted."""
+    """Struct info as written: dimensions may be quoted. Outside a script it stands for what it describes."""
 
     name: str
     args: tuple = ()
     kwargs: dict = None
     place = "an annotation, or struct info in a call"
+
+    def __getattr__(self, name):
+        if name not in _TOLD:
+            raise AttributeError(f"R.{self.name}(...) has no {name}")
+        return getattr(self.struct_info(), name)
+
+    def __eq__(self, other):
+        if isinstance(other, InfoSpec):
+            return (self.name, self.args, self.kwargs) == (other.name, other.args, other.kwargs)
+        return isinstance(other, expr.StructInfo) and self.struct_info() == other
+
+    __hash__ = object.__hash__
 
     def as_struct_info(self, dict_globals=None):
         """struct_info, as TVM names it."""

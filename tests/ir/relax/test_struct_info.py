@@ -6,7 +6,7 @@ from ingot.ir.node import load_json, save_json
 from ingot.relax import FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from ingot.relax.analysis import (BaseCheckResult, erase_to_well_defined, has_reshape_pattern, struct_info_base_check,
                                   struct_info_lca)
-from ingot.script import tir as T
+from ingot.script import relax as R, tir as T
 
 n, m = tir.Var("n", "int64"), tir.Var("m", "int64")
 TENSOR = TensorStructInfo((n, 4), "float32")
@@ -67,3 +67,11 @@ def test_reshapes_are_told():
 def test_dimensions_are_integers(info, dim):
     with pytest.raises(TypeError, match="can only have dtype of int64, .* is float32"):
         info([dim])
+
+
+def test_a_description_outside_a_script_stands_for_what_it_describes():
+    told, info = R.Tensor((2, 3), "float32"), TensorStructInfo((2, 3), "float32")
+    assert told == info and info == told and info != R.Tensor((2, 4), "float32") and info != 3
+    assert told.dtype == "float32" and told.ndim == 2 and R.Tuple(told, told).fields == (info, info)
+    with pytest.raises(AttributeError, match="has no size"):
+        told.size
