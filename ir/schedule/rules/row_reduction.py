@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from ...expr import IntImm, is_const_int
+from ...expr import Call, FloatImm, FloorDiv, FloorMod, IntImm, is_const_int
 from ...node import collect
 from ...target import VECTOR_LANES
 from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
@@ -31,7 +31,7 @@ def row_reduction(sch, target):
     """
     if find_block(sch, _reduces) is None:
         return None
-    inline_all(sch, keep=_row_values(sch))
+    inline_all(sch, keep=_row_values(sch) | _padded(sch))
     work = sum(nests_to_share(sch.func, target)) or 1
     return Match(Fixed("row_reduction", work=work, what="rows"), partial(_apply, sch))
 
@@ -56,7 +56,8 @@ def _rows(sch, target, output):
         for name in other_blocks(sch, output):
             reduce_serially(sch, target, sch.get_block(name))
         return False
-    producers = [sch.get_block(name) for name in reversed(other_blocks(sch, output))]
+    whole = _padded(sch)
+    producers = [sch.get_block(name) for name in reversed(other_blocks(sch, output)) if name not in whole]
     for block in producers:
         sch.compute_at(block, shared[-1], preserve_unit_loops=window)
         sch.set_scope(block, 0, "local")
@@ -69,6 +70,8 @@ def _rows(sch, target, output):
             row_in_vectors(sch, target, block, len(shared))
     row_in_vectors(sch, target, output, len(shared))
     parallel_outer(sch, target, shared)
+    for name in whole:
+        parallel_outer(sch, target, sch.get_loops(name)[:-1])
     return True
 
 
@@ -102,6 +105,28 @@ def _row_values(sch):
     rank = max(len(sch.get(output).iter_vars) for output in sch.get_output_blocks("root"))
     return {b.name_hint for b in blocks(sch)
             if not _reduces(b) and len(b.iter_vars) < rank and any(r.buffer in results for r in b.reads)}
+
+
+def _padded(sch):
+    """Images with a border, of which a reduction that makes several from each reads every element many times, as a
+    convolution does: inlined, whether a term is inside would be asked for each of them, and rows not be vectors."""
+    images = {b.writes[0].buffer: b.name_hint for b in blocks(sch) if not _reduces(b) and _is_border(b)}
+    found = set()
+    for block in filter(_reduces, blocks(sch)) if images else ():
+        for load in collect(block.body, BufferLoad):
+            again = [iv for iv in block.iter_vars if iv.iter_type == "spatial" and not uses(load.indices, {iv.var})]
+            if load.buffer in images and any(not is_const_int(iv.dom.extent, 1) for iv in again):
+                found.add(images[load.buffer])
+    return found
+
+
+def _is_border(block):
+    """Whether a block copies what is inside of bounds, and stores a number elsewhere."""
+    value = getattr(block.body, "value", None)
+    if not isinstance(value, Call) or value.op != "tir.if_then_else" or collect(value, (FloorDiv, FloorMod)):
+        return False
+    _, inside, outside = value.args
+    return isinstance(inside, BufferLoad) and isinstance(outside, (FloatImm, IntImm))
 
 
 def _window(sch, output):

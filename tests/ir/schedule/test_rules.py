@@ -7,6 +7,7 @@ from compiled_batch import same_results
 from rule_cases import CASES, const, kernels, network
 from tir_cases import CASES as PROGRAMS
 
+from ingot import topi
 from ingot.ir import te
 from ingot.ir.expr import Call, is_const_int
 from ingot.ir.node import collect, structural_equal
@@ -369,3 +370,15 @@ def test_what_threads_share_of_blocked_images(build, channels, height, loops, by
     shared = [f for f in collect(schedule_by_rule(func, WIDE).func.body, For) if f.kind == "parallel"]
     assert len(shared) == loops
     assert sum(THREAD_ROWS in f.annotations for f in shared) == by_rows
+
+
+def test_a_padded_image_that_many_channels_read_is_made_once(threads_for_all_work):
+    """Of a convolution as LegalizeOps writes it; in the middle of its sums no term would be asked whether it is inside."""
+    data, weight = te.placeholder((1, 4, 5, 18), name="data"), te.placeholder((6, 4, 3, 3), name="weight")
+    func = te.create_prim_func([data, weight, topi.nn.conv2d_nchw(data, weight, 1, 1, 1)])
+    for cpu in (WIDE, NARROW):
+        sch = schedule_by_rule(func, cpu)
+        same_results(func, sch.func)
+        asked = [s for s in collect(sch.func, BufferStore) if any(
+            c.op == "tir.if_then_else" for c in collect(s.value, Call))]
+        assert [s.buffer.name for s in asked] == ["pad_temp"]
