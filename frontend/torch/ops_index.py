@@ -85,7 +85,15 @@ def gather(b, x, dim, index, sparse_grad=False):
 
 @converts("take_along_dim")
 def take_along_dim(b, x, index, dim=None):
-    return b.op("gather_elements", b.op("reshape", x, [-1]) if dim is None else x, index, axis=dim or 0)
+    """As gather, of tensors that broadcast along the other axes."""
+    if dim is None:
+        return b.op("gather_elements", b.op("reshape", x, [-1]), b.op("reshape", index, [-1]), axis=0)
+    (*sizes,), (*places,) = b.dims(x), b.dims(index)
+    for k in {*range(len(sizes))} - {dim % len(sizes)}:
+        sizes[k] = places[k] = sizes[k] if same(places[k], 1) else places[k]
+    x, index = (v if list(b.dims(v)) == dims else b.op("broadcast_to", v, dims)
+                for v, dims in ((x, sizes), (index, places)))
+    return b.op("gather_elements", x, index, axis=dim)
 
 
 # ---------------------------------------------------------------- x[...]

@@ -33,10 +33,10 @@ def find(name):
 
 
 # Operators along an axis. torch has them of tensors without dimensions too, as of one element.
-_ALONG = frozenset("""all amax amin any aminmax argmax argmin argsort cummax cummin cumprod cumsum flip gather index_copy
-index_fill index_select kthvalue linalg_vector_norm log_softmax logcumsumexp logsumexp max mean median min mode
-nanmedian nansum norm normalize prod scatter scatter_add scatter_reduce softmax softmin sort std std_mean sum
-take_along_dim topk var var_mean""".split())
+_ALONG = frozenset("""all amax amin any aminmax argmax argmin argsort cummax cummin cumprod cumsum flip gather
+index_copy index_fill index_select kthvalue linalg_vector_norm log_softmax logcumsumexp logsumexp max mean median
+min mode nanmedian nansum norm normalize prod scatter scatter_add scatter_reduce softmax softmin sort squeeze
+squeeze_copy std std_mean sum take_along_dim topk transpose var var_mean""".split())
 
 
 def takes_axis(name):

@@ -397,5 +397,7 @@ def test_parts_and_turns():
     """One part is a part too; tensor_split's numbers are places, or how many parts there are."""
     x = torch.arange(30.0).reshape(2, 5, 3)
     check(lambda x: (*x.split(5, 1), *x.chunk(1), *x.tensor_split(2, 1), *x.tensor_split((1, 3), 1), *x.hsplit(5),
-                     x.mT, x[0].mH, torch.atleast_3d(x[0])[0], *torch.atleast_2d(x[0, 0], x), x[0, :2].angle(),
-                     F.bilinear(x, x + 1, x[:, :3].repeat(1, 1, 1)), x.int().isnan(), x[:, :0].roll(1, 1)), (x,))
+                     torch.take_along_dim(x, torch.tensor([[[1], [4]]]), 1), torch.take_along_dim(x, x.long() % 9),
+                     x[0, 0, 0].squeeze(0), x.mT, x[0].mH, torch.atleast_3d(x[0])[0], *torch.atleast_2d(x[0, 0], x),
+                     x[0, :2].angle(), F.bilinear(x, x + 1, x[:, :3].repeat(1, 1, 1)), x.int().isnan(),
+                     x[:, :0].roll(1, 1)), (x,))
