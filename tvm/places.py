@@ -36,6 +36,7 @@ relax.training relax.training.loss relax.training.optimizer relax.training.setup
 relax.training.utils
 relay
 rpc
+support
 target target.codegen
 te te.hybrid te.replay te.schedule te.stage
 testing testing.tir testing.utils

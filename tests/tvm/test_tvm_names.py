@@ -150,3 +150,14 @@ def test_devices_by_older_names():
     for use in (lambda: ingot.nd.empty((2,), device=ingot.rocm()), lambda: ingot.opencl().sync()):
         with pytest.raises(ValueError, match="there is no device (rocm|opencl).0. here"):
             use()
+
+
+def test_what_there_is_on_this_machine(capsys):
+    from ingot.runtime.container import String
+    from ingot.runtime.module import BenchmarkResult
+    info = ingot.support.libinfo()
+    assert info["USE_LLVM"] == "OFF" and info["USE_CUDA"] in ("ON", "OFF") and info["INGOT_VERSION"] == ingot.__version__
+    ingot.support.describe()
+    assert "USE_OPENMP: " in capsys.readouterr().out
+    assert String is ingot.runtime.String and BenchmarkResult is ingot.runtime.BenchmarkResult
+    assert ingot._ffi.registry.get_global_func is ingot._ffi.get_global_func is ingot.get_global_func
