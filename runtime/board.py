@@ -270,6 +270,7 @@ class BoardLibrary(CompiledLibrary):
         return hello
 
     def _run(self, dims, arrays, outputs):
+        self._check_undecided(BoardError, "a board")
         with self._lock:
             self.build()
             order = ">" if self.hello.big_endian else "<"

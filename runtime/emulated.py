@@ -59,6 +59,7 @@ class EmulatedLibrary(CompiledLibrary):
             self._make()
 
     def _run(self, dims, arrays, outputs):
+        self._check_undecided(ToolchainError, "a program under QEMU")
         with self._lock:
             self.build()
             order = Target.get(self.model.target).byte_order

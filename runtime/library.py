@@ -180,6 +180,12 @@ class CompiledLibrary:
             return [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
 
+    def _check_undecided(self, error, where):
+        """Raise `error` where each run decides sizes of outputs, which `where` does not tell."""
+        if names := [spec.name for spec in self._outputs if spec.decided]:
+            raise error(f"each run decides sizes of the outputs {', '.join(names)}, and {where} does not tell them: "
+                        "run the network on this machine")
+
     def _check_bindable(self):
         if found := self._binding.found:
             raise ValueError(f"{self!r}: each run decides dimensions of its outputs, {', '.join(found)}, so no arrays "

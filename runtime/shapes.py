@@ -49,7 +49,8 @@ def inputs_by_name(descs, feeds):
 class TensorSpec:
     """A declared input or output, looked through once so that calls are quick.
 
-    name: the model's; dtype: numpy's; shape: ints, or texts of symbolic dimensions, for messages.
+    name: the model's; dtype: numpy's; shape: ints, or texts of symbolic dimensions, for messages; decided:
+    whether each run decides it.
     """
 
     def __init__(self, desc):
@@ -61,7 +62,7 @@ class TensorSpec:
         symbolic = any(variables for _, variables in self._dims)
         self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
         most = {v: v.most for _, variables in self._dims for v in variables if v.most is not None}
-        self._decided = bool(most)
+        self.decided = bool(most)
         if most:
             self._room = TensorSpec(replace(desc, dims=tuple(substitute(dim, most) for dim in desc.dims)))
 
@@ -82,11 +83,11 @@ class TensorSpec:
 
     def room_shape(self, values):
         """The shape of that array."""
-        return (math.prod(self._room.concrete(values)),) if self._decided else self.concrete(values)
+        return (math.prod(self._room.concrete(values)),) if self.decided else self.concrete(values)
 
     def filled(self, array, values):
         """The result that a run wrote into the array `room`, or into a CudaArray of that shape, in its own shape."""
-        if not self._decided:
+        if not self.decided:
             return array
         shape = self.concrete(values)
         return array.head(shape) if hasattr(array, "head") else array[:math.prod(shape)].reshape(shape)

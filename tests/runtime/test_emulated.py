@@ -1,6 +1,7 @@
 """Networks of other machines that QEMU runs: every tensor against the reference, and instructions of kernels."""
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import ingot
 from ingot import cli
@@ -81,6 +82,15 @@ def test_what_cannot_be_run_is_refused():
     symbolic = ingot.compile(with_symbolic_batch(conv_net()), target="s390x-linux-gnu", threads="none")
     with EmulatedLibrary(symbolic.model) as library, pytest.raises(ToolchainError, match="give .* by --dim"):
         library(np.ones((1, 3, 13, 11), np.float32))
+
+
+def test_outputs_whose_size_a_run_decides_are_refused():
+    node = helper.make_node("NonZero", ["x"], ["places"])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                              [helper.make_tensor_value_info("places", TensorProto.INT64, None)])
+    model = ingot.compile(helper.make_model(graph), target="cortex-m4f").model
+    with EmulatedLibrary(model) as library, pytest.raises(ToolchainError, match="sizes of the outputs places"):
+        library(np.ones((2, 3), np.float32))
 
 
 def test_a_failing_program_is_told():
