@@ -247,7 +247,7 @@ def selu(node):
 
 @converts("Celu", 12)
 def celu(node):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): of the sums one is zero, and x / alpha of a large x is infinite."""
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)), one of them zero: x / alpha of a large x may be infinite."""
     x = node.input(0)
     alpha, zero, one = (scalar_like(node, v, x) for v in (node.attr("alpha"), 0, 1))
     below = node.call("subtract", node.call("exp", node.call("divide", x, alpha)), one)

@@ -21,12 +21,12 @@ def _as_float(node, x):
     return x if x.struct_info.dtype == "float64" else node.astype(x, "float32")
 
 
-def _per_feature(node, name, values, x, dtype=None):
+def _per_feature(node, name, values, x):
     """One number, or one for each feature, as a constant."""
     dims = dims_of(x)
     if values.size != 1 and (not dims or values.size != dims[-1]):
         raise node.error(f"attribute {name} has {values.size} numbers, and must have 1, or one for each feature")
-    return node.const(values if values.size > 1 else values.reshape(()), dtype or str(x.struct_info.dtype))
+    return node.const(values if values.size > 1 else values.reshape(()), x.struct_info.dtype)
 
 
 # ---------------------------------------------------------------- numbers

@@ -61,8 +61,8 @@ def initial_state(node, index, shape, dtype, batch_first):
     given = node.bind(node.transpose(given, (1, 0, 2)) if batch_first else given)
     dims = dims_of(given)
     if not all(map(may_be_same, dims, shape)):
-        raise node.error(f"the initial state, input {index}, has {shape_text(dims)} as directions, batch and hidden size, "
-                         f"and must have {shape_text(shape)}")
+        raise node.error(f"the initial state, input {index}, has {shape_text(dims)} as directions, batch and hidden "
+                         f"size, and must have {shape_text(shape)}")
     viewed = [shape[0], dims[1], shape[2]]  # what weights say; the batch is fitted where x meets it
     return given if same_dims(dims, viewed) else node.reshape(given, viewed)
 

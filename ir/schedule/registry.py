@@ -67,10 +67,6 @@ def _one_of(*texts):
     return check
 
 
-def _handle(rv_type, others=()):
-    return _of_type(rv_type, *others)
-
-
 def _list_of(check):
     def check_list(value):
         if not isinstance(value, (list, tuple)):
@@ -165,16 +161,17 @@ def _annotation(value):
     return _of_type(str, int, float, bool, Node, ExprRV, type(None))(value)
 
 
-LOOP = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.resolve(v), place="inputs")
-LOOPS = Kind("loops (LoopRV)", _list_of(_handle(LoopRV)), _resolve_each, place="spread")
-BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.resolve(v), place="inputs")
-BLOCKS = Kind("a list of blocks (BlockRV or name)", lambda v: _optional(_list_of(_handle(BlockRV)))(v) or None,
+LOOP = Kind("a loop (LoopRV)", _of_type(LoopRV), lambda ctx, v: ctx.resolve(v), place="inputs")
+LOOPS = Kind("loops (LoopRV)", _list_of(_of_type(LoopRV)), _resolve_each, place="spread")
+BLOCK = Kind("a block (BlockRV or name)", _of_type(BlockRV), lambda ctx, v: ctx.resolve(v), place="inputs")
+BLOCKS = Kind("a list of blocks (BlockRV or name)", lambda v: _optional(_list_of(_of_type(BlockRV)))(v) or None,
               lambda ctx, v: None if v is None else _resolve_each(ctx, v), place="spread")
-PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _handle(RV), lambda ctx, v: ctx.resolve(v), place="inputs")
+PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _of_type(RV),
+             lambda ctx, v: ctx.resolve(v), place="inputs")
 TARGET = Kind("a loop (LoopRV) or a list of blocks (BlockRV or name)",
-              lambda v: v if isinstance(v, LoopRV) else _list_of(_handle(BlockRV))(v),
+              lambda v: v if isinstance(v, LoopRV) else _list_of(_of_type(BlockRV))(v),
               lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v), place="inputs")
-LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v), place="inputs")
+LOCATION = Kind("a loop (LoopRV)", _of_type(LoopRV), lambda ctx, v: ctx.location(v), place="inputs")
 FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers, place="spread")
 EXTENTS = Kind("a list of ints or integer expressions with at most one None", _list_of(_extent), _resolve_own,
                place="spread")
@@ -183,8 +180,8 @@ INTS = Kind("a list of ints", _list_of(_int))
 NUMBERS = Kind("a list of numbers", _list_of(_number))
 CHOICE = Kind("an int or None", _optional(_of_type(int)))
 TILING = Kind("a list of ints or None", _optional(_list_of(_of_type(int))))
-EXPR = Kind("a number (ExprRV)", _handle(ExprRV), place="inputs")
-EXPRS = Kind("numbers (ExprRV)", _list_of(_handle(ExprRV)), place="spread")
+EXPR = Kind("a number (ExprRV)", _of_type(ExprRV), place="inputs")
+EXPRS = Kind("numbers (ExprRV)", _list_of(_of_type(ExprRV)), place="spread")
 BOOL = Kind("a bool", _of_type(bool))
 STR = Kind("a string", _of_type(str))
 NAME = Kind("a string or None", _optional(_of_type(str)))

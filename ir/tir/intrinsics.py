@@ -236,9 +236,9 @@ def _rows(*rows):
     return {row.name: row for row in rows}
 
 
-def _libm(name, numpy, arity=1, c=None, **fields):
+def _libm(name, numpy, arity=1, **fields):
     """A function of math.h without a vector form."""
-    return Intrinsic(name, numpy, arity, _c(c or name), **fields)
+    return Intrinsic(name, numpy, arity, _c(name), **fields)
 
 
 # Of floats. Errors of those of ingot_math.h are measured by tests/runtime_c/test_simd.py.

@@ -382,7 +382,8 @@ def test_bounds_that_are_none():
     ("Conv", [(1, 2, 4, 4), (2,)], {}, "a weight of 1 dimensions"),
     ("Concat", [(), (2,)], {"axis": 0}, "axis 0 is outside a tensor of 0 dimensions"),
     ("MatMul", [(), (2,)], {}, "at least 1 dimension"),
-    ("RNN", [(5, 2, 4), (1, 3, 4), (1, 3, 3), (1, 6), None, (6,)], {"hidden_size": 3}, "initial_h must have 3 dimensions")])
+    ("RNN", [(5, 2, 4), (1, 3, 4), (1, 3, 3), (1, 6), None, (6,)], {"hidden_size": 3},
+     "initial_h must have 3 dimensions")])
 def test_ranks_that_an_operator_does_not_take(op, shapes, attrs, message):
     arrays = [None if s is None else np.zeros(s, "float32") for s in shapes]
     node_fails(op, arrays, 14, message, **attrs)

@@ -31,16 +31,16 @@ def _function(name):
     return found
 
 
-def _by_topi(name, *attrs, hint=None, operands=None, **given):
+def _by_topi(name, *attrs, hint=None, **given):
     """topi's function `name` of the operands, then of attributes of the call, under their own names where written
     "own=attribute"."""
     positional = [a for a in attrs if "=" not in a]
     named = dict(a.split("=") for a in attrs if "=" in a)
 
     def legalize(builder, call):
-        args = call.args[:operands] if operands else call.args
         keywords = {own: call.attrs[a] for own, a in named.items()}
-        return builder.call_te(_function(name), *args, *(call.attrs.get(a) for a in positional), **keywords, **given,
+        arguments = *call.args, *(call.attrs.get(a) for a in positional)
+        return builder.call_te(_function(name), *arguments, **keywords, **given,
                                primfunc_name_hint=hint or name.rpartition(".")[2])
     return legalize
 
