@@ -141,7 +141,7 @@ def test_every_package_is_listed_for_the_wheel():
 # A module of ir/ imports only what stands left of it, also inside functions. Nodes are at the bottom; topi applies the
 # operators of relax to tensors of te, and so stands above both, as the script does, which prints all nodes.
 ORDER = ("upper container costs measured target_attributes target pieces dtype folding equal_op node types substitution vdevice module "
-         "analysis names supply op expr origin boundary arith tir env_func te relax topi script object_path compare schedule "
+         "analysis names elements supply op expr origin boundary arith tir env_func te relax topi script object_path compare schedule "
          "transform").split()
 
 

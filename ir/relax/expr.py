@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import DataType
+from ..elements import Elements
 from ..expr import Op, PrimExpr, Var as PrimVar, as_expr
 from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar
@@ -12,10 +13,9 @@ from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 from ..upper import upper, upper_method
 from .callees import CALLEES, apart
-from .elements import Elements
 from .struct_info import (  # noqa: F401
-    Dims, FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo,
-    TupleStructInfo, as_dims, as_struct_info, static_type)
+    FuncStructInfo, ObjectStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo,
+    as_dims, as_struct_info, static_type)
 
 
 # ---------------------------------------------------------------- expressions
@@ -124,11 +124,7 @@ class Constant(RelaxExpr):
     name: str = node_field(ignore=True, default="")
 
     def __post_init__(self):
-        if not isinstance(self.data, np.ndarray):  # a runtime's NDArray, or a scalar of numpy's
-            data = self.data.numpy() if hasattr(self.data, "numpy") else self.data
-            object.__setattr__(self, "data", np.asarray(data))
-        if not isinstance(self.data, Elements):
-            object.__setattr__(self, "data", self.data.view(Elements))
+        object.__setattr__(self, "data", Elements.of(self.data))
 
     @property
     def struct_info(self):
@@ -265,10 +261,7 @@ class ExternFunc(RelaxExpr):
         if self.struct_info is None:
             object.__setattr__(self, "struct_info", FuncStructInfo.opaque_func())
 
-    @property
-    def attrs(self):
-        """As functions of a module have them: none."""
-        return {}
+    attrs = property(lambda self: {}, doc="As functions of a module have them: none.")
 
     def __str__(self):
         return self.global_symbol

@@ -11,15 +11,9 @@ from math import prod
 import numpy as np
 
 from ..dtype import DataType
+from ..elements import Elements
 from ..expr import IntImm, PrimExpr
 from ..node import node
-
-
-class Elements(np.ndarray):
-    """An array that is asked for as TVM's NDArray is."""
-
-    def numpy(self):
-        return np.asarray(self)
 
 
 @node
@@ -89,7 +83,7 @@ def _numbers(data):
 
 def _elements(let):
     data = let.value.data
-    return None if data is None else data.view(Elements)
+    return None if data is None else Elements.of(data)
 
 
 # The fields of TVM's AllocateConst: how a LetStmt over a ConstantArray has them.
@@ -99,4 +93,4 @@ TVM_FIELDS = {
     "irmod_storage_idx": lambda let: let.value.index, "annotations": lambda let: let.value.annotations,
 }
 
-__all__ = ["ConstantArray", "Elements", "TVM_FIELDS"]
+__all__ = ["ConstantArray", "TVM_FIELDS"]

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...elements import Elements
 from ...node import Mutator
-from ...tir.constants import Elements
 from ...tir.function import PrimFunc
 
 ATTRIBUTE = "constants"
@@ -23,7 +23,7 @@ def _number(constants, data):
     for n, other in enumerate(constants):
         if other.dtype == data.dtype and other.shape == data.shape and other.tobytes() == data.tobytes():
             return n
-    constants.append(data.view(Elements))
+    constants.append(Elements.of(data))
     return len(constants) - 1
 
 

@@ -1,4 +1,4 @@
-"""The arrays of constants."""
+"""The arrays of constants, of graphs and of programs."""
 from __future__ import annotations
 
 import numpy as np
@@ -6,6 +6,13 @@ import numpy as np
 
 class Elements(np.ndarray):
     """An array that also answers as a runtime's tensor does: c.data.numpy(). What is computed from it is numpy's own."""
+
+    @classmethod
+    def of(cls, data):
+        """Those of an array, a number of numpy's or a runtime's tensor, which share its memory."""
+        if not isinstance(data, np.ndarray):
+            data = np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+        return data if isinstance(data, cls) else data.view(cls)
 
     def numpy(self):
         """A copy, an array of numpy's."""
