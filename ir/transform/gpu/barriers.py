@@ -17,7 +17,7 @@ from ...tir.device_ops import ALLREDUCE, allreduce_parts
 from ...tir.stmt import (
     AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, SeqStmt, seq, statements)
 from .room import BarrierError, Replace, before, sunk
-from .threads import AXES, Agreed, Kernels, Threads, is_bound
+from .threads import AXES, Agreed, Kernels, Threads, buffers_of, is_bound
 from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, in_several_blocks, lacking, same_thread
 
 SYNC = "tir.tvm_storage_sync"
@@ -135,9 +135,8 @@ class _Kernel:
     def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         self.warps, self.dims = warps, {*free_vars([b.shape for b in func.buffer_map.values()])}
-        declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared.union(x.buffer for x in collect(kernel, (BufferLoad, BufferStore)))
-                        if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
+        declared, around = buffers_of(kernel, func)
+        self.private = {b for b in declared | around if b.scope in ("local", "warp") or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
@@ -159,7 +158,8 @@ class _Kernel:
             extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
             if extent is not None:
                 self.an.bind(v, Range(const(0, v.dtype), extent))
-        self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
+        # buffer of scope "local" declared around loops over threads -> accesses
+        self.own = {b: [] for b in around if b.scope == "local"}
         self.everything = []  # accesses to global memory
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads

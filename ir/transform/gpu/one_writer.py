@@ -7,7 +7,7 @@ from ...node import collect
 from ...tir.stmt import (
     AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, While)
 from ..walk import StmtMutator
-from .threads import AXES, Kernels, is_bound
+from .threads import AXES, Kernels, buffers_of, is_bound
 
 _NO_STORES = (For, While, IfThenElse, DeclBuffer, AttrStmt, Evaluate)
 
@@ -17,17 +17,14 @@ def guard_redundant_stores(func):
     axis is done by the first thread of this axis alone, where all of them would store the same: outside of the axis's
     loops in a loop bound to it of one iteration, inside under a condition.
     """
-    return func.replace(body=Kernels(lambda kernel: _Guard(kernel).visit(kernel)).visit(func.body))
+    return func.replace(body=Kernels(lambda kernel: _Guard(kernel, func).visit(kernel)).visit(func.body))
 
 
 class _Guard(StmtMutator):
-    def __init__(self, kernel):
+    def __init__(self, kernel, func):
         bound = [x.thread_binding for x in collect(kernel, For) if is_bound(x, "threadIdx")]
         self.axes = [a for a in AXES if a in bound]
-        declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        used = {x.buffer for x in collect(kernel, (BufferLoad, BufferStore))}
-        self.private = {b for b in declared | used if not b.scope.startswith("shared")
-                        and (b in declared or b.scope != "global")}  # a thread's own may be declared around the kernel
+        self.private = {b for b in set().union(*buffers_of(kernel, func)) if not b.scope.startswith("shared")}
         self.loops = {}      # axis -> the loop around that is bound to it
         self.depends = {}    # variable -> the axes that it depends on
         self.decided = ()    # the axes of which conditions around choose one thread

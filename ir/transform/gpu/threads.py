@@ -1,12 +1,13 @@
 """Kernels of a PrimFunc: the nests whose loops are bound to threads, and what all threads of a block agree on."""
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ...arith import Analyzer
 from ...expr import IntImm, Var, free_vars, is_const_int
 from ...node import collect, structural_equal
-from ...tir.stmt import BufferLoad, For
+from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For
 from ..walk import StmtMutator
 
 AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")  # the fastest first: a warp is 32 neighbours in this order
@@ -32,6 +33,14 @@ def is_bound(stmt, to=""):
 def bound_loops(stmt, to="threadIdx"):
     """The loops under a statement that are bound to axes that start with `to`."""
     return [loop for loop in collect(stmt, For) if is_bound(loop, to)]
+
+
+def buffers_of(kernel, func):
+    """(the buffers that a kernel declares, those of an inner memory that are declared around it and that it alone uses):
+    what each thread has for itself, unless it is shared."""
+    here, all_ = (Counter(x.buffer for x in collect(s, (BufferLoad, BufferStore))) for s in (kernel, func.body))
+    declared = {d.buffer for d in collect(kernel, DeclBuffer)}
+    return declared, {b for b in here if b.scope != "global" and here[b] == all_[b]} - declared
 
 
 @dataclass(frozen=True)
