@@ -85,6 +85,11 @@ def test_a_module_of_the_facades_own_stands_for_the_cores():
     assert ingot.relax.expr.Var is ingot.relax.Var and ingot.relax.expr.Constant is ingot.relax.Constant
 
 
+def test_each_module_is_imported_by_its_name():
+    for name in {*places.OWN, *places.PLACES}:
+        assert import_module(f"ingot.{name}") is import_module(f"ingot.tvm.{name}"), name
+
+
 def test_the_facade_has_the_names_of_ingot():
     from ingot import tvm
     assert tvm.IRModule is ingot.IRModule and tvm.Target is ingot.Target and tvm.build is ingot.build
