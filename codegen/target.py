@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..ir.target import (BYTE_ORDERS, RESOLVERS, ROWS, Limits, Memory, Target, TargetError, TargetKind, Threads,
                          row_named)
+from ..ir.target_attributes import LIMITS
 from .toolchains import TOOLCHAINS, cpu_flags, is_native, is_supported_here, machine, toolchain
 
 _ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scripts written for TVM
@@ -40,11 +41,12 @@ DESCRIBED = {row.name: row for row in (
     *(_described(f"nvidia/geforce-gtx-{number}", "cuda", 1024, 48) for number in (
         "970", "980", "980-ti", "1050", "1060", "1070", "1070-ti", "1080", "1080-ti")))}
 _HOST = re.compile(r"\s--?host[ =]+(\S+)")
-_GPU_WITHOUT_EFFECT = ("-keys", "-libs", "-model", "-max_num_threads", "-max_threads_per_block",
-                       "-max_shared_memory_per_block", "-registers_per_block", "-thread_warp_size",
-                       "-l2_cache_size_bytes")
-_WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
-                   "-runtime", "-system-lib", "-executor", "-mfloat-abi", "-mabi", "-vector-width", "-jit", "-cl-opt")
+_NO_EFFECT = ("-keys", "-libs", "-model", "-device", "-mattr", "-runtime")
+_GPU_NO_EFFECT = (*_NO_EFFECT, "-l2_cache_size_bytes", "-max_function_args", "-texture_spatial_limit")
+_DESCRIBED_NO_EFFECT = (*_GPU_NO_EFFECT, "-mcpu", "-mtriple", "-from_device")  # and -supports_..., as Vulkan has them
+_CPU_NO_EFFECT = (*_NO_EFFECT, "-num-cores", "-opt-level", "-link-params", "-system-lib", "-executor", "-vector-width",
+                  "-jit", "-cl-opt")
+_ABIS = {"-mfloat-abi": "hard", "-mabi": "lp64d"}  # those of the rows: another is not to be had
 
 
 def resolve(target):
@@ -53,18 +55,20 @@ def resolve(target):
     A host stands in the dict, or behind --host."""
     if isinstance(target, str) and target.lstrip().startswith("{"):
         target = _from_json(target)
-    if isinstance(target, dict) and "kind" in target:
-        host = target.get("host")
-        target = " ".join((target["kind"], *(f"-{k}={_flag_value(v)}" for k, v in target.items()
-                                             if k not in ("kind", "tag", "host"))))
-        return resolve(target) if host is None else resolve(target).with_host(host)
     if isinstance(target, str) and (found := _HOST.search(target)):
         return resolve(target[:found.start()] + target[found.end():]).with_host(found[1])
-    name, options = _without_flags(target)
+    kind, flags = _of_dict(target) if isinstance(target, dict) else _of_text(target)
+    is_gpu = kind in DESCRIBED or kind.startswith("nvidia/") or kind in ROWS and ROWS[kind].launch is not None
+    name = (_gpu if is_gpu else _cpu)(target, kind, flags)
     row = _row_of(target, _ALIASES.get(name, name))
-    if isinstance(target, str) and target.split()[0] == "llvm":
-        return replace(row, options=options, kind=TargetKind("c", "llvm"))
-    return replace(row, options=options) if options else row
+    _require_without(target, row, flags.get("-mattr", "").split(","))
+    options = tuple((flag.lstrip("-"), text) for flag, text in flags.items())
+    if kind == "llvm":
+        row = replace(row, kind=TargetKind("c", "llvm"))
+    if options:
+        row = replace(row, options=options, launch=row.launch and _limits(target, row, flags))
+    host = target.get("host") if isinstance(target, dict) else None
+    return row if host is None else row.with_host(host)
 
 
 def _from_json(text):
@@ -72,6 +76,30 @@ def _from_json(text):
         return json.loads(text)
     except ValueError as error:
         raise TargetError(f"target {text!r:.80} is no JSON: {error}") from None
+
+
+def _of_dict(config):
+    """(kind, {flag: text}) of a dict of TVM's, whose tag is its kind where it says none."""
+    kind = config.get("kind", config.get("tag"))
+    if not isinstance(kind, str) or not kind:
+        raise TargetError(f'a dict of a target says its kind, as {{"kind": "cuda"}}; got {config}')
+    return kind, {f"-{k}": _flag_text(k, v) for k, v in config.items() if k not in ("kind", "tag", "host")}
+
+
+def _flag_text(name, value):
+    if isinstance(value, (list, tuple)):
+        return ",".join(_flag_text(name, v) for v in value)
+    if not isinstance(value, (bool, int, str)):
+        raise TargetError(f"a flag of a target is a number, a text or a list of these, not {name}: {value}")
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _of_text(text):
+    """(kind, {flag: text}) of a target string: ("llvm", {"-mcpu": "znver4"})."""
+    if not isinstance(text, str):
+        raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
+    kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
+    return kind, dict(word.partition("=")[::2] for word in words)
 
 
 def _row_of(target, name):
@@ -99,37 +127,34 @@ def with_code(target):
     return target
 
 
-def _flag_value(value):
-    if isinstance(value, dict):
-        raise TargetError(f"a flag of a target is a number, a text or a list of these, not {value}")
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+def _require_known(target, flags, heeded, no_effect):
+    for flag in flags:
+        if flag not in heeded and flag not in no_effect:
+            raise TargetError(f"target {target!r}: the flag {flag} is not known; known: {', '.join(heeded)}, and without "
+                              f"effect {', '.join(no_effect)}")
 
 
-def _without_flags(text):
-    """(the row or kind that a target string means, its flags): "llvm -mcpu=znver4" is "x86-64-v4-zen4"."""
-    if not isinstance(text, str):
-        raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
-    kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
-    flags = dict(word.partition("=")[::2] for word in words)
-    options = tuple((option.lstrip("-"), value) for option, value in flags.items())
-    if kind.startswith(("cuda", "nvidia/")) or kind in DESCRIBED:
-        return _gpu(text, kind, flags), options
-    return _cpu(text, kind, flags), options
+def _require_without(target, row, features):
+    """TargetError where -mattr takes an instruction set away that the row's code uses."""
+    for feature in features:
+        if feature.startswith("-") and feature[1:].replace(".", "_") in row.isa:
+            raise TargetError(f"target {target!r}: code for {row.name} uses {feature[1:]}; name a target without it: "
+                              f"{', '.join(Target.names())}")
 
 
-def _cpu(text, kind, flags):
-    """The row or kind of a target string of CPUs."""
-    for option in flags:
-        if option not in (*_WITHOUT_EFFECT, "-mcpu", "-mtriple"):
-            raise TargetError(f"target {text!r}: the flag {option} is not known; known: -mcpu, -mtriple, and without "
-                              f"effect {', '.join(_WITHOUT_EFFECT)}")
+def _cpu(target, kind, flags):
+    """The row or kind of a target of CPUs: "x86-64-v4-zen4" for "llvm" with -mcpu=znver4."""
+    _require_known(target, flags, ("-mcpu", "-mtriple", *_ABIS), _CPU_NO_EFFECT)
+    for flag, abi in _ABIS.items():
+        if flags.get(flag, abi) != abi:
+            raise TargetError(f"target {target!r}: there is no code for {flag}={flags[flag]}, but for {abi}")
     triple, cpu = flags.get("-mtriple"), flags.get("-mcpu")
     if kind not in ("llvm", "c", "host") or triple is cpu is None:
         return kind
     family = triple.split("-")[0] if triple is not None else "x86_64"
     for option, value, key, table in (("-mtriple", triple, family, _MTRIPLE), ("-mcpu", cpu, cpu, _MCPU)):
         if value is not None and key not in table and (option == "-mtriple" or _MTRIPLE[family] == "x86-64-v3"):
-            raise TargetError(f"target {text!r}: {option} {value!r} is not known; known: {', '.join(table)}; or name "
+            raise TargetError(f"target {target!r}: {option} {value!r} is not known; known: {', '.join(table)}; or name "
                               f"one of {', '.join(Target.names())}")
     if cpu in _MCPU:
         return _MCPU[cpu]
@@ -137,26 +162,44 @@ def _cpu(text, kind, flags):
     return "host" if TOOLCHAINS[row].arch == machine() else row
 
 
-def _gpu(text, kind, flags):
-    """The row of a target string of kind "cuda", or of a tag of TVM's."""
-    for option in flags:
-        if option not in (*_GPU_WITHOUT_EFFECT, "-arch"):
-            raise TargetError(f"target {text!r}: the flag {option} is not known; known: -arch, and without effect "
-                              f"{', '.join(_GPU_WITHOUT_EFFECT)}")
-    device = kind.removeprefix("nvidia/")
-    if kind in DESCRIBED or kind.startswith("cuda-") and "-arch" not in flags:
+def _gpu(target, kind, flags):
+    """The row of a target of GPUs, or of a tag of TVM's."""
+    limits = tuple(f"-{name}" for name in LIMITS)
+    if kind in DESCRIBED:
+        others = {flag: text for flag, text in flags.items() if not flag.startswith("-supports_")}
+        _require_known(target, others, limits, _DESCRIBED_NO_EFFECT)
+        return kind
+    _require_known(target, flags, ("-arch", *limits) if kind == "cuda" else limits, _GPU_NO_EFFECT)
+    if kind in ROWS and kind != "cuda":
         return kind
     if kind != "cuda":
+        device = kind.removeprefix("nvidia/")
         row = "cuda-sm_80" if _GEFORCE.fullmatch(device) else _DEVICES.get(device)
         if row is None:
-            raise TargetError(f"target {text!r}: there is no code for {device}; known: "
+            raise TargetError(f"target {target!r}: there is no code for {device}; known: "
                               f"{', '.join(f'nvidia/{name}' for name in _DEVICES)}, and nvidia/geforce-rtx-30xx and "
                               "-40xx")
         return row
     arch = flags.get("-arch")
     if arch is not None and arch not in _ARCH:
-        raise TargetError(f"target {text!r}: there is no code for -arch {arch!r}; known: {', '.join(_ARCH)}")
+        raise TargetError(f"target {target!r}: there is no code for -arch {arch!r}; known: {', '.join(_ARCH)}")
     return kind if arch is None else _ARCH[arch]
+
+
+def _limits(target, row, flags):
+    """The row's limits of a launch with those that flags set: those of a device that code is made for only become narrower."""
+    limits = {}
+    for flag, text in flags.items():
+        field = LIMITS.get(flag[1:])
+        if field is None:
+            continue
+        if not re.fullmatch("[1-9][0-9]*", text):
+            raise TargetError(f"target {target!r}: {flag} is a number above 0, not {text!r}")
+        known = limits.get(field, None if row.name in DESCRIBED else getattr(row.launch, field))
+        if field == "warp" and row.kind == "cuda" and int(text) != known:
+            raise TargetError(f"target {target!r}: warps of {row.name} have {known} threads")
+        limits[field] = int(text) if known is None else min(known, int(text))
+    return replace(row.launch, **limits)
 
 
 def host_name(family=None, flags=None):

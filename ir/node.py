@@ -459,8 +459,8 @@ def save_json(root):
             return value
         if isinstance(value, str):
             return str(value)
-        if isinstance(value, Target) and value.without_host() == Target.get(value.name):
-            return {"target": value.name, "host": put(value.host)}
+        if isinstance(value, Target) and value.without_host() == Target.get(value.spelled):
+            return {"target": value.spelled, "host": put(value.host)}
         if hasattr(value, "__array__"):
             return {"tensor": put(np.asarray(value))}
         raise TypeError(f"cannot save a {type(value).__name__} as JSON")

@@ -145,7 +145,7 @@ class Target(Attributes, metaclass=_Named):
     costs         {name: Cost} (costs.py)
     freestanding  whether programs have no C library around them
     byte_order    "little" or "big", of numbers in memory
-    options       the flags of the target string that chose the row, which scripts ask for; no part of what it is
+    options       the flags of the target string that chose the row, which scripts ask for; those that it heeds are in the other fields
     """
 
     name: str
@@ -276,7 +276,8 @@ class Target(Attributes, metaclass=_Named):
 
     def __repr__(self):
         """As scripts spell it."""
-        return f"T.target({str(self)!r}{'' if self.host is None else f', host={str(self.host)!r}'})".replace("'", '"')
+        host = "" if self.host is None else f", host={self.host.spelled!r}"
+        return f"T.target({self.spelled!r}{host})".replace("'", '"')
 
     # ------------------------------------------------------------ what rules ask for most
 

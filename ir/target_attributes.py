@@ -1,29 +1,32 @@
 """What scripts ask a Target for by the names of flags: those that its string had, and what its row says."""
 from __future__ import annotations
 
+import re
+
 _KEYS = {"c": ("cpu",), "cuda": ("cuda", "gpu"), "opencl": ("opencl", "gpu")}
-_LIMITS = {"max_num_threads": "max_threads", "max_threads_per_block": "max_threads",
-           "max_shared_memory_per_block": "shared_bytes", "registers_per_block": "registers", "thread_warp_size": "warp"}
-_FLAGS = frozenset(("arch", "march", "max_function_args", "mattr", "mcpu", "mtriple", "num_cores", "vector_width", *_LIMITS))
+LIMITS = {"max_num_threads": "max_threads", "max_threads_per_block": "max_threads",
+          "max_shared_memory_per_block": "shared_bytes", "registers_per_block": "registers", "thread_warp_size": "warp"}
+# What a target without such a flag answers; for the limits of a launch, only GPUs do.
+_DEFAULTS = {"arch": "", "l2_cache_size_bytes": 0, "max_function_args": 0, "mattr": [], "mcpu": ""}
+_FLAGS = frozenset(("mtriple", "num_cores", "vector_width", *_DEFAULTS, *LIMITS))
 _ARM = ("aarch64", "armv7", "cortex-")  # how the names of such rows begin
 _CHOOSE = ("arch", "mcpu", "mtriple")
-_LISTS = ("keys", "libs", "mattr", "cl-opt", "devices")  # of names, with commas between them
+_LISTS = ("keys", "libs", "mattr", "cl-opt")  # of names, with commas between them
+_TEXTS = (*_CHOOSE, "device", "model")        # where a number is a name, too
 
 
 class Attributes:
-    """The part of Target that answers scripts. options: ((flag, value) ...) of the target string, in its order."""
+    """The part of Target that answers scripts. options: ((flag, text) ...) of the target string, in its order."""
 
     options = ()
 
     @property
     def attrs(self):
-        """{flag: value}: what the target string says, and of a GPU its limits and "arch"."""
-        said = {name: _value(name, value) for name, value in self.options}
+        """{flag: value}: what the target string says, and of a GPU its limits, as they hold, and "arch"."""
+        said = {name: _value(name, text) for name, text in self.options}
         arch = next((word for word in sorted(self.isa) if word.startswith("sm_")), None)
-        own = {"arch": arch} if arch else {}
-        if self.launch is not None:
-            own.update((name, getattr(self.launch, field)) for name, field in _LIMITS.items())
-        return {**own, **said}
+        own = {} if self.launch is None else {name: getattr(self.launch, field) for name, field in LIMITS.items()}
+        return {**({"arch": arch} if arch else {}), **said, **own}
 
     @property
     def keys(self):
@@ -48,10 +51,20 @@ class Attributes:
         return self.attrs.get("device", "")
 
     def __getattr__(self, name):
-        """A flag of the target string by its name, as target.mcpu or target.arch."""
-        if name.startswith("_") or name not in _FLAGS or name not in (attrs := self.attrs):
+        """A flag of the target string by its name, as target.mcpu or target.num_cores."""
+        if name not in _FLAGS:  # asked by copy and pickle, too, of a Target without fields
+            raise AttributeError(f"a Target has no {name}")
+        attrs = {flag.replace("-", "_"): value for flag, value in self.attrs.items()}
+        if name in attrs:
+            return attrs[name]
+        if name not in _DEFAULTS:
             raise AttributeError(f"target {self.name} has no {name}")
-        return attrs[name]
+        return type(_DEFAULTS[name])(_DEFAULTS[name])
+
+    @property
+    def spelled(self):
+        """The name, with the flags that set limits: the target again, without its host."""
+        return " ".join((self.name, *(f"-{name}={text}" for name, text in self.options if name in LIMITS)))
 
     def export(self):
         """The dict that Target(...) makes this target of. Flags that chose the row are in its name."""
@@ -60,7 +73,9 @@ class Attributes:
 
 
 def _value(name, text):
-    """The value that a flag's text means."""
+    """The value that a flag's text means; 1 for a flag without one."""
     if name in _LISTS:
-        return text.split(",") if isinstance(text, str) else list(text)
-    return int(text) if isinstance(text, str) and text.isdigit() else text
+        return [word for word in text.split(",") if word]
+    if name in _TEXTS:
+        return text
+    return int(text or 1) if re.fullmatch("(-?[0-9]+)?", text) else text

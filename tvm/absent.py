@@ -4,6 +4,7 @@ from __future__ import annotations
 _SEARCH = ("schedules are not searched for here: rules choose them (tvm.compile, and tvm.dlight for modules of one's own), "
            "and tvm.tir.Schedule writes them by hand")
 _BOARDS = "networks for boards are folders of C: ingot.compile(model, target=...).export(folder), docs/board-protocol.md"
+FRONTENDS = "frontends are nn, onnx and torch: export a network of another framework as ONNX, for onnx.from_onnx"
 # A name below tvm -> what is there. What is below a module follows it.
 ABSENT = {
     **dict.fromkeys(("autotvm", "auto_scheduler", "meta_schedule", "relax.pipeline.static_shape_tuning",
@@ -18,6 +19,7 @@ ABSENT = {
     **dict.fromkeys(("contrib.relay_viz", "contrib.tedd"), "mod.show() and print(sch.trace) show programs as texts"),
     "contrib.torch": "relax.frontend.torch.from_exported_program brings models of torch here, and tensors are exchanged "
                      "by DLPack",
+    **dict.fromkeys(("relax.frontend.stablehlo", "relax.frontend.tflite"), FRONTENDS),
     "runtime.disco": "a network runs in one process, on the threads of one machine",
     "target.datatype": "dtypes are those of DLPack; numbers of one's own are integers and calls of functions",
 }

@@ -46,7 +46,7 @@ topi topi.cuda topi.generic topi.gpu topi.nn topi.testing
 """.split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {
-    "_ffi.registry": "runtime.registry", "_ffi.runtime_ctypes": "runtime.device", "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument",
+    "arith": "ir.arith", "container": "ir.container", "instrument": "ir.transform.instrument",
     "ir._ffi_api": "ir", "ir.base": "ir",
     "ir.instrument": "ir.transform.instrument",
     "ir.diagnostics": "tvm.diagnostics",

@@ -18,7 +18,8 @@ TWINS = {
     "build": "relax.build", "build_module": "relax.build", "build_module.build": "relax.build", "optimize": "relax.get_pipeline",
     "create_executor": "relax.VirtualMachine", "build_module.bind_params_by_name": "relax.transform.BindParams",
     "vm.compile": "relax.build", "vm.VMCompiler": "relax.build", "backend.te_compiler": "relax.BlockBuilder.emit_te",
-    "frontend.from_onnx": "relax.frontend.onnx.from_onnx", "frontend.from_pytorch": _TORCH,
+    "frontend.from_pytorch": _TORCH, **{f"frontend.from_{name}": "relax.frontend.onnx.from_onnx" for name in (
+        "caffe", "caffe2", "coreml", "darknet", "keras", "mxnet", "onnx", "paddle", "tensorflow", "tflite")},
     "ExprFunctor": "relax.PyExprVisitor", "ExprMutator": "relax.PyExprMutator", "ExprVisitor": "relax.PyExprVisitor",
     "dataflow_pattern": "relax.dpl", "Any": "tir.Var", "ShapeVar": "tir.Var", "GlobalVar": "ir.GlobalVar",
     "GlobalTypeVar": "ir.GlobalVar", "scalar_type": "relax.TensorStructInfo", "quantize": "relax.op.quantize",
@@ -34,7 +35,7 @@ TWINS = {
     "nn.upsampling": "relax.op.image.resize2d", "nn.mirror_pad": "relax.op.nn.pad",
     "nn.cross_entropy_with_logits": "relax.op.nn.cross_entropy_with_logits",
     "image.resize2d": "relax.op.image.resize2d", "image.resize": "relax.op.image.resize2d",
-    "qnn.op.quantize": "relax.op.quantize", "qnn.op.dequantize": "relax.op.dequantize",
+    "qnn.op.quantize": "relax.op.quantize", "qnn.op": "relax.op.dequantize",  # whose operators have scales
     # passes
     "transform.AlterOpLayout": "relax.transform.ConvertLayout", "transform.AnnotateTarget": "relax.transform.FuseOpsByPattern",
     "transform.CombineParallelBatchMatmul": "relax.transform.CombineParallelMatmul",
@@ -59,6 +60,8 @@ def twin(name):
         return TWINS[name]
     name = name.removeprefix("op.")
     part, _, last = name.rpartition(".")
+    if part == "qnn.op":
+        return TWINS[part]
     return next((home for home in (f"relax.{name}", f"relax.op.{name}", *(f"{h}.{last}" for h in _HOMES))
                  if find(home) is not None), TWINS.get(part))
 
@@ -96,6 +99,7 @@ def _get(name):
     raise AttributeError(absence(name))
 
 
+__all__ = []
 __path__ = []  # parts of it are imported, too, and refused by places.py
 
 

@@ -1,4 +1,6 @@
 """Targets: rows, names, detection of the host."""
+import copy
+import pickle
 import subprocess
 from dataclasses import replace
 
@@ -94,8 +96,14 @@ def test_strings_of_tvm(text, name):
 @pytest.mark.parametrize("text, message", [
     ("llvm -mcpu=z80", "-mcpu 'z80' is not known; known: native, .*; or name one of host"),
     ("llvm -mtriple=sparc-sun", "-mtriple 'sparc-sun' is not known; known: x86_64"),
-    ("llvm -fast", "the flag -fast is not known; known: -mcpu, -mtriple, and without effect -keys"),
+    ("llvm -fast", "the flag -fast is not known; known: -mcpu, -mtriple, .* and without effect -keys"),
     ("cuda -arch=sm_30", "there is no code for -arch 'sm_30'; known: sm_80"),
+    ("opencl -mcpu=a", "the flag -mcpu is not known; known: -max_num_threads, "),
+    ("cuda-sm_80 -arch=sm_90", "the flag -arch is not known"), ("cudafoo", "unknown target 'cudafoo'"),
+    ("cuda -thread_warp_size=64", "warps of cuda have 32 threads"), ("metal -max_num_threads=0", "a number above 0"),
+    ("llvm -mcpu=haswell -mattr=+fma,-avx2", "code for x86-64-v3 uses avx2; name a target without it"),
+    ("llvm -mtriple=armv7l-linux-gnueabi -mfloat-abi=soft", "there is no code for -mfloat-abi=soft, but for hard"),
+    ({"kind": 3}, "says its kind"), ({"libs": "a"}, "says its kind"),
     (3, "a target is a name or a Target, not a int"),
 ])
 def test_strings_that_are_refused(text, message):
@@ -200,9 +208,16 @@ def test_flags_of_a_target_string():
                             "vector-width": 256}
     assert (target.mcpu, target.libs, target.keys, target.device_name, target.model) == (
         "skylake-avx512", ["cblas", "mkl"], ["arm_cpu", "cpu"], "arm_cpu", "unknown")
+    for same in (copy.copy(target), copy.deepcopy(target), pickle.loads(pickle.dumps(target))):
+        assert same == target and same.options == target.options and same.kind.name == "llvm"
     again = Target.get(target.with_host("c").export())
     assert again == target.with_host("c") and again.libs == target.libs
-    assert Target.get('{"kind": "llvm", "libs": ["cblas"]}').libs == ["cblas"] and not hasattr(target, "arch")
+    assert Target.get('{"kind": "llvm", "libs": ["cblas"]}').libs == ["cblas"]
+    assert (target.num_cores, target.arch, target.mattr, target.max_function_args) == (4, "", [], 0)
+    assert not hasattr(target, "max_num_threads") and Target.get("llvm -link-params").attrs == {"link-params": 1}
+    board = Target.get({"kind": "llvm", "model": "Pi 4 --host=cuda", "link-params": False})
+    assert board.model == "Pi 4 --host=cuda" and board.attrs["link-params"] == 0 and board.host is None
+    assert Target.get({"tag": "nvidia/nvidia-a100"}).name == "cuda-sm_80"
     for wrong, message in (('{"kind"', "is no JSON"), ({"kind": "llvm", "libs": {"a": 1}}, "a list of these, not")):
         with pytest.raises(TargetError, match=message):
             Target.get(wrong)
@@ -215,3 +230,21 @@ def test_limits_of_a_gpu(name):
     assert Target.get(target.export()) == target and Target.get(target.export()).libs == target.libs
     if target.kind == "cuda":
         assert target.arch == ("sm_90a" if "90a" in name else "sm_80") and target.thread_warp_size == 32
+
+
+@pytest.mark.parametrize("text, threads, shared", [
+    ("cuda -max_threads_per_block=512 -max_shared_memory_per_block=100000", 512, 48 << 10),
+    ("opencl -max_num_threads=128 -max_threads_per_block=512 -thread_warp_size=1", 128, 32 << 10),
+    ("metal -max_threads_per_block=1024 -max_shared_memory_per_block=1000", 1024, 1000)])
+def test_limits_that_flags_set_hold(text, threads, shared):
+    target = Target(text, host="c")
+    assert (target.launch.max_threads, target.launch.shared_bytes) == (threads, shared)
+    assert (target.max_threads_per_block, target.attrs["max_shared_memory_per_block"]) == (threads, shared)
+    assert Target(target.export()) == target != Target(target.name, host="c")
+
+    @T.prim_func
+    def f():
+        T.evaluate(0)
+
+    f = f.with_attr("target", target)
+    assert structural_equal(from_source(f.script()), f) and structural_equal(load_json(save_json(f)), f)

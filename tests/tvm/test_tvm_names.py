@@ -85,6 +85,11 @@ def test_a_module_of_the_facades_own_stands_for_the_cores():
     assert ingot.relax.expr.Var is ingot.relax.Var and ingot.relax.expr.Constant is ingot.relax.Constant
 
 
+def test_each_module_is_imported_by_its_name():
+    for name in {*places.OWN, *places.PLACES}:
+        assert import_module(f"ingot.{name}") is import_module(f"ingot.tvm.{name}"), name
+
+
 def test_the_facade_has_the_names_of_ingot():
     from ingot import tvm
     assert tvm.IRModule is ingot.IRModule and tvm.Target is ingot.Target and tvm.build is ingot.build
@@ -103,6 +108,7 @@ def test_each_twin_of_a_name_of_relays_is_there():
 @pytest.mark.parametrize("name, other", [
     ("nn.dense", "relax.op.linear"), ("nn.conv2d", "relax.op.nn.conv2d"), ("op.nn.softmax", "relax.op.nn.softmax"),
     ("Function", "relax.Function"), ("frontend.from_onnx", "relax.frontend.onnx.from_onnx"),
+    ("frontend.from_keras", "relax.frontend.onnx.from_onnx"), ("qnn.op.conv2d", "relax.op.dequantize"),
     ("transform.InferType", "relax.transform.Normalize"), ("transform.FuseOps", "relax.transform.FuseOps"),
     ("testing.resnet", "relax.testing.nn")])
 def test_names_of_relays_say_what_relax_has(name, other):
@@ -115,7 +121,7 @@ def test_names_of_relays_say_what_relax_has(name, other):
 @pytest.mark.parametrize("name, there", [
     ("autotvm.tuner", "tvm.tir.Schedule writes them by hand"), ("auto_scheduler", "rules choose them"),
     ("meta_schedule.tune", "schedules are not searched for"), ("micro", "folders of C"),
-    ("contrib.tedd", "mod.show()"), ("relay.testing", "relax.testing.nn"), ("relax.transform.MetaScheduleTuneTIR", "rules")])
+    ("relax.frontend.tflite", "frontends are nn, onnx and torch"), ("contrib.tedd", "mod.show()"), ("relay.testing", "relax.testing.nn"), ("relax.transform.MetaScheduleTuneTIR", "rules")])
 def test_what_is_not_there_says_at_its_import_what_is(name, there):
     with pytest.raises(ImportError, match=there):
         import_module(f"ingot.{name}")
@@ -134,6 +140,7 @@ def test_what_is_not_there_says_where_it_is_used_what_is():
 
 def test_targets_by_functions():
     from ingot.target import arm_cpu, codegen, mali, rocm
+    assert ingot.target.codegen is codegen and import_module("ingot._ffi.registry") is ingot._ffi.registry
     assert arm_cpu("rasp4b64").name == "aarch64-cortex-a72" and arm_cpu().device_name == "arm_cpu"
     assert mali().name == "opencl" and mali(options="-libs=a").attrs["libs"] == ["a"] and rocm().kind == "rocm"
     assert codegen.target_has_features("avx2", "x86-64-v3") and not codegen.target_has_features("avx512f", "x86-64-v3")

@@ -1,4 +1,3 @@
 """tvm._ffi: its errors, devices, and functions by name."""
-from ...runtime import registry  # noqa: F401
 from ...runtime.registry import get_global_func, list_global_func_names, register_func  # noqa: F401
 from . import base, registry, runtime_ctypes  # noqa: F401

@@ -214,6 +214,7 @@ def normalize(sch, block_info):
     return infos[access.args[-1].source.source].kind == "R"
 
 
+__path__ = []  # its parts are imported by names of their own, which places.py knows
 __all__ = ["BlockInfo", "IterInfo", "UnknownAccess", "collect_block_iter_vars_used_in_access_region",
            "collect_vars_used_in_prim_expr", "detect_dominant_read", "get_max_shared_memory_per_block",
            "get_max_threads_per_block", "get_reduction_expr", "get_root_block", "is_broadcast_epilogue", "is_gemv",

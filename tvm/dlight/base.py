@@ -131,5 +131,6 @@ def suggest_threads_per_block(target, loops, max_threads_for_dynamic_loop=32):
     return found
 
 
+__path__ = []  # its parts are imported by names of their own, which places.py knows
 __all__ = ["ApplyDefaultSchedule", "ScheduleRule", "auto_vectorize", "get_bytes", "get_extent", "max_threads_per_block",
            "suggest_threads_per_block", "try_inline", "try_inline_contiguous_spatial"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...codegen.target import *  # noqa: F401,F403
 from ...codegen.target import Target
 from ..absent import no_attribute
+from . import codegen  # noqa: F401
 
 
 def cuda(model=None, arch=None, options=None):

@@ -2,6 +2,7 @@
 from importlib import import_module as _import_module
 
 from ....frontend.params import detach_params  # noqa: F401
+from ...absent import FRONTENDS
 
 
 def __getattr__(name):
@@ -9,5 +10,4 @@ def __getattr__(name):
         return _import_module(".onnx", __name__)
     if name in ("nn", "torch"):
         return _import_module(f"....frontend.{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; frontends are nn, onnx and "
-                         "torch: export a network of another framework as ONNX, for onnx.from_onnx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {FRONTENDS}")
