@@ -495,10 +495,7 @@ def call_tir(gv, args, out_sinfo, tir_vars=()):
     """A destination-passing call of the PrimFunc `gv` (GlobalVar). out_sinfo: a TensorStructInfo or a list of them.
 
     args: a graph expression, a tuple or a list of them. tir_vars: dimensions (or a ShapeExpr) passed after the tensors.
-    TypeError for an ExternFunc.
     """
-    if isinstance(gv, ExternFunc):
-        raise TypeError(f"call_tir calls a PrimFunc of the module; call_dps_packed calls {gv}")
     attrs = {"gv": gv, "sym_args": tuple(getattr(tir_vars, "values", tir_vars) or ())}
     return RelaxCall("call_tir", _call_args(args), attrs, as_struct_info(out_sinfo))
 
@@ -520,8 +517,7 @@ def without_grad(call):
 
 
 def foreign_name(func):
-    """What the attribute "func" says: the name of a foreign function, or the variable that it is bound to. TypeError for
-    a function of the module."""
+    """What the attribute "func" says: a foreign function's name, or the variable it is bound to. TypeError for others."""
     if isinstance(func, GlobalVar):
         raise TypeError(f"{func.name} is a function of the module: call_tir calls a PrimFunc, {func.name}(...) another one")
     return func if isinstance(func, (RelaxVar, DataflowVar)) else str(func)
