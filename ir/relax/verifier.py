@@ -312,6 +312,8 @@ class _Verifier:
         """Whether a call may have side effects by TVM's rules, which trust call_inplace_packed."""
         if call.op == "call":
             func = self.mod.functions.get(call.attrs["gv"].name)
+            if isinstance(func, ExternFunc):
+                return not func.struct_info.purity
             return isinstance(func, Function) and not func.is_pure
         info = getattr(call.op, "struct_info", None)
         return call.op in IMPURE - {"call_inplace_packed"} if info is None else not info.purity
@@ -390,9 +392,11 @@ class _Verifier:
         return gv.name, self.mod[gv]
 
     def _call_function(self, call, args):
-        name, func = self._callee(call, (Function, PrimFunc))
+        name, func = self._callee(call, (Function, PrimFunc, ExternFunc))
         if func is None:
             return
+        if isinstance(func, ExternFunc):
+            return self._call_of(name, func.struct_info, call, args)
         if len(args) != len(func.params):
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
         if isinstance(func, PrimFunc):
@@ -407,14 +411,17 @@ class _Verifier:
 
     def _call_value(self, call, args):
         """A call of a function that is a value."""
-        info = self._atom(call.op)
+        self._call_of(call.op.name, self._atom(call.op), call, args)
+
+    def _call_of(self, name, info, call, args):
+        """A call of a function of which a FuncStructInfo says all that is known."""
         if getattr(info, "params", None) is None:
             return
         if len(args) != len(info.params):
-            self.fail(f"{call.op.name} takes {len(info.params)} arguments, got {len(args)}")
+            self.fail(f"{name} takes {len(info.params)} arguments, got {len(args)}")
         returned = derived_info(info.params, info.ret, call.args)
         if not same_info(returned, call.struct_info):
-            self.fail(f"{call.op.name} returns {returned}, the call is declared as {call.struct_info}")
+            self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)

@@ -312,3 +312,14 @@ def test_a_call_of_a_function_that_the_module_lacks_is_refused():
         bb.emit_func_output(bb.emit(relax.op.call_tir(GlobalVar("f"), [x], x.struct_info)))
     with pytest.raises(ValueError, match="gv: the module has no function f; it has main"):
         relax.build(bb.get(), "c")
+
+
+def test_a_call_of_an_extern_func_of_the_module_is_well_formed():
+    """Where it fits what is known of the function: pure or not, and its arguments."""
+    for pure, count, well in ((True, 1, True), (False, 1, False), (True, 2, False)):
+        bb, x = relax.BlockBuilder(), var("x", 2)
+        info = relax.FuncStructInfo([x.struct_info], x.struct_info, pure)
+        ext = bb.add_func(relax.ExternFunc("theirs", info), "ext")
+        with bb.function("main", [x]):
+            bb.emit_func_output(bb.emit(relax.Call(ext, [x] * count, None, [x.struct_info])))
+        assert relax.analysis.well_formed(bb.get()) is well
