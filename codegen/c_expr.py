@@ -314,6 +314,8 @@ class CExpr(Vectors):
             values = ", ".join(map(str, (data, code, bits, len(shape.args), *extents)))
             return f"ingot_arg_tensor(INGOT_DENSE({values}))"
         if isinstance(e, StringImm):
+            if "\0" in e.value:
+                raise EmitError(f"a packed function gets texts as C has them, without NUL, and not {e.value!r}")
             return f'ingot_arg_text("{c_string(e.value)}")'
         if e.dtype == "handle":
             raise EmitError("a packed function gets tensors, numbers and texts: pass a buffer, not its pointer")

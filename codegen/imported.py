@@ -23,7 +23,7 @@ def together(sources):
 
 def _repeats(part, seen):
     """Whether a part is a function's definition that was seen; it is from now on."""
-    words = " ".join(part.split())
+    words = part.strip()
     if not _FUNCTION.fullmatch(part):
         return False
     known = words in seen

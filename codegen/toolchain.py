@@ -171,7 +171,9 @@ class _Build:
     headers: HeaderCache
 
     def look_up(self, source, folder):
-        """The _Object of a source (.c or .S), in `folder` where the cache has it."""
+        """The _Object of a source (.c or .S), in `folder` where the cache has it; what is compiled is its own."""
+        if source.suffix in _COMPILED:
+            return _Object(source, source, (), None, True)
         own = self.tools.gcc_cflags if self.compiler.kind == "gcc" else ()
         if self.compiler.kind == "nvcc":
             command = self._of_nvcc(source)
@@ -241,13 +243,15 @@ class _Object:
     is_there: bool
 
 
+_COMPILED = (".o", ".a")
 LEAST_READERS = 6  # sources of a first build that include simd.h: parsing it takes as long as two of them
 
 
 def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=(), libraries=()):
     """Compile and link a shared library.
 
-    sources  a folder as `ingot compile` writes it (its example and self-test stay out), or a list of .c and .S files
+    sources  a folder as `ingot compile` writes it (its example and self-test stay out), or a list of .c and .S files,
+             and of .o and .a files for the linker
     out      the library's path; replaced in one step
     threads  "openmp" or "none"
     jobs     compilers that run at once
@@ -301,6 +305,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
         flags = [*cflags, *link_flags, *_LINK_FLAGS]
         if compiler.kind == "nvcc":
             flags = [f"-Xlinker={f.removeprefix('-Wl,')}" if f.startswith("-Wl,") else f for f in flags]
+        objects.sort(key=lambda o: o.path.suffix == ".a")  # a linker takes of an archive what it misses so far
         _call([*compiler.command, *tools.cflags, *flags, *(str(o.path) for o in objects), *openmp, *compiler.link,
                *(f"-l{library}" for library in libraries), "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -63,10 +64,16 @@ def save_params(params, folder, encode_format=_HALVED, meta_data=None, shard_cap
     if rows:
         shards.append(_shard(folder, len(shards), pending, rows))
     _index(folder / INDEX, shards, meta_data)
+    (folder / INDEX_16).unlink(missing_ok=True)  # one of what was here before
     if encode_format == _HALVED:
-        as_16 = [{**s, "records": [{**r, "dtype": "bfloat16", "format": _RAW} if r["dtype"] == "float32" else r
+        as_16 = [{**s, "records": [{**r, "dtype": "bfloat16", "format": _RAW} if _is_halved(r) else r
                                    for r in s["records"]]} for s in shards]
         _index(folder / INDEX_16, as_16, meta_data)
+
+
+def _is_halved(row):
+    """Whether a weight of float32 is kept in 16 bits."""
+    return row["format"] == _HALVED and row["dtype"] == "float32"
 
 
 def _index(path, shards, meta_data):
@@ -99,22 +106,36 @@ def _replace(folder, shard, old, row, data, allowed):
 
 
 def load_params(path, device=None):
-    """({name: NDArray}, metadata) of a folder that save_params wrote, or of an index in it. Raises ValueError where a
-    shard is not as long as its index says."""
+    """({name: NDArray}, metadata) of a folder that save_params wrote, or of an index in it. Raises ValueError where the
+    index is none, or its shards and weights are not as it says."""
     path = Path(path)
     path = path if path.suffix == ".json" else path / INDEX
-    index, params = json.loads(path.read_text()), {}
-    for shard in index["records"]:
-        data = (path.parent / shard["dataPath"]).read_bytes()
-        if len(data) != shard["nbytes"]:
-            raise ValueError(f"{shard['dataPath']} has {len(data)} bytes, and must have {shard['nbytes']}")
-        for row in shard["records"]:
-            part = data[row["byteOffset"]:row["byteOffset"] + row["nbytes"]]
-            halved = row["format"] == _HALVED and row["dtype"] == "float32"
-            values = from_bfloat16(np.frombuffer(part, np.uint16)) if halved else np.frombuffer(
-                part, DataType(row["dtype"]).numpy)
-            params[row["name"]] = array(values.reshape(row["shape"]), device)
-    return params, index["metadata"]
+    params = {}
+    try:
+        index = json.loads(path.read_text())
+        shards, meta_data = index["records"], index.get("metadata", {})
+        rows = [(shard["dataPath"], shard["nbytes"], shard["records"]) for shard in shards]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is no index of weights: {type(error).__name__}: {error}") from error
+    for name, size, records in rows:
+        data = (path.parent / name).read_bytes()
+        if len(data) != size:
+            raise ValueError(f"{name} has {len(data)} bytes, and must have {size}")
+        params.update((row["name"], array(_values(row, data, name), device)) for row in records)
+    return params, meta_data
+
+
+def _values(row, data, shard):
+    """The array of a weight in a shard's bytes. Raises ValueError."""
+    place, size, shape, dtype = row["byteOffset"], row["nbytes"], row["shape"], DataType(row["dtype"]).numpy
+    if row["format"] not in (_RAW, _HALVED):
+        raise ValueError(f"{shard}: the format of {row['name']} must be {_RAW!r} or {_HALVED!r}, not {row['format']!r}")
+    stored = np.dtype(np.uint16 if _is_halved(row) else dtype)
+    if size != math.prod(shape) * stored.itemsize or not 0 <= place <= len(data) - size:
+        raise ValueError(f"{shard}: {row['name']}, {row['dtype']}{shape}, cannot be the {size} bytes from {place} of "
+                         f"{len(data)}")
+    values = np.frombuffer(data, stored, math.prod(shape), place).reshape(shape)
+    return from_bfloat16(values) if _is_halved(row) else values
 
 
 # ---------------------------------------------------------------- vm.builtin.ndarray_cache.*

@@ -6,10 +6,15 @@ CALLEES = {**dict.fromkeys(("call_tir", "call_tir_inplace", "call_tir_with_grad"
 
 
 def apart(op, args, attrs):
-    """(args, attrs) of call_tir(f, (x, y), dims) and its like, f and the dimensions as attributes."""
+    """(args, attrs) of call_tir(f, (x, y), dims) and its like, f and the dimensions as attributes. TypeError where f is
+    of the other kind, or no tuple follows."""
     key, callee, rest = CALLEES[op], args[0], args[1:]
     if key in attrs:
         return args, attrs
+    if hasattr(callee, "global_symbol") is (key == "gv"):
+        raise TypeError(f"{op} calls {'a function of the module' if key == 'gv' else 'an ExternFunc'}, not {callee}")
+    if not rest and op != "call_pure_packed":
+        raise TypeError(f"{op} of {callee} takes the tuple of its arguments behind it")
     attrs = {**attrs, key: callee if key == "gv" else callee.global_symbol}
     if key == "gv":
         attrs["sym_args"] = tuple(rest[1].values) if len(rest) > 1 else ()

@@ -517,7 +517,9 @@ def without_grad(call):
 
 
 def foreign_name(func):
-    """What the attribute "func" says: the name of a foreign function, or the variable that it is bound to."""
+    """What the attribute "func" says: a foreign function's name, or the variable it is bound to. TypeError for others."""
+    if isinstance(func, GlobalVar):
+        raise TypeError(f"{func.name} is a function of the module: call_tir calls a PrimFunc, {func.name}(...) another one")
     return func if isinstance(func, (RelaxVar, DataflowVar)) else str(func)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from .. import op as op_table
 from ..expr import IntImm, Var, free_vars, substitute
 from ..module import GlobalVar, IRModule
+from ..node import collect
 from ..op import InferError
 from ..tir.function import PrimFunc
 from ..tir.verifier import VerifyError as TIRVerifyError
@@ -40,7 +41,7 @@ def verify(mod, wider=False, alone=False):
     - struct info is what inference gives for these arguments; operators and their attributes are known ones;
     - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes;
       so do the bodies of control.py's calls, which may use symbolic dimensions of their attrs["dims"].
-    PrimFuncs are verified by tir's verifier.
+    PrimFuncs are verified by tir's verifier. Kernels (attrs["primitive"]) may use the dimensions of what calls them.
 
     wider: as TVM's rules are. What is declared may say less than what is inferred, variables may share names; functions
     that say that they are pure call nothing with side effects, unless attrs["relax.force_pure"] says so; functions share
@@ -55,6 +56,7 @@ def verify(mod, wider=False, alone=False):
         dims += _dims(p.struct_info for p in mod["main"].params)
     if wider:
         _verify_own_dims(mod)
+    called, around = _around_kernels(mod) if any(map(_is_kernel, mod.functions.values())) else ((), ())
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
             try:
@@ -62,16 +64,18 @@ def verify(mod, wider=False, alone=False):
             except TIRVerifyError as error:
                 raise VerifyError(f"function {name}: {error}") from error
         elif isinstance(func, Function):
-            _Verifier(mod, name, func, dims, wider, alone).run()
+            if _is_kernel(func) and name not in called:  # its caller is not here: see transform/bodies.py
+                continue
+            _Verifier(mod, name, func, (*dims, *around) if _is_kernel(func) else dims, wider, alone).run()
         elif not isinstance(func, ExternFunc):
             raise VerifyError(f"function {name} is a {type(func).__name__}")
     return mod
 
 
 def _verify_own_dims(mod):
-    """Parameters of two functions have no symbolic dimension in common, but for bodies of control flow, which run inside
-    others, and what the module declares for all."""
-    functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function)}
+    """Parameters of two functions have no symbolic dimension in common, but for bodies of control flow and kernels
+    (OpenKernels), which run inside others, and what the module declares for all."""
+    functions = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and not _is_kernel(f)}
     shared, told = {id(v) for v in free_vars(mod.attrs.get("dims", ()))}, {}
     if any(is_control(b.value) for f in functions.values() for b in f.bindings):
         return
@@ -80,6 +84,18 @@ def _verify_own_dims(mod):
             if told.setdefault(id(v), name) != name and id(v) not in shared:
                 raise VerifyError(f"Symbolic Var {v.name} presents in different functions in the same Module: "
                                   f"{told[id(v)]} and {name}")
+
+
+def _is_kernel(func):
+    """Whether a function is a kernel of the function that calls it, whose symbolic dimensions it has."""
+    return isinstance(func, Function) and bool(func.attrs.get("primitive"))
+
+
+def _around_kernels(mod):
+    """(names that graph functions other than kernels call, symbolic dimensions of these)"""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function) and not _is_kernel(f)]
+    return ({gv.name for gv in collect(functions, GlobalVar)},
+            _dims(v.struct_info for v in collect(functions, (RelaxVar, DataflowVar))))
 
 
 def _dims(infos):
@@ -293,12 +309,14 @@ class _Verifier:
         return call.struct_info
 
     def _is_impure(self, call):
-        """Whether a call may have side effects."""
+        """Whether a call may have side effects by TVM's rules, which trust call_inplace_packed."""
         if call.op == "call":
             func = self.mod.functions.get(call.attrs["gv"].name)
+            if isinstance(func, ExternFunc):
+                return not func.struct_info.purity
             return isinstance(func, Function) and not func.is_pure
         info = getattr(call.op, "struct_info", None)
-        return call.op in IMPURE if info is None else not info.purity
+        return call.op in IMPURE - {"call_inplace_packed"} if info is None else not info.purity
 
     def _operator(self, call):
         spec = op_table.OPS.get(call.op)
@@ -374,9 +392,11 @@ class _Verifier:
         return gv.name, self.mod[gv]
 
     def _call_function(self, call, args):
-        name, func = self._callee(call, (Function, PrimFunc))
+        name, func = self._callee(call, (Function, PrimFunc, ExternFunc))
         if func is None:
             return
+        if isinstance(func, ExternFunc):
+            return self._call_of(name, func.struct_info, call, args)
         if len(args) != len(func.params):
             self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
         if isinstance(func, PrimFunc):
@@ -391,14 +411,17 @@ class _Verifier:
 
     def _call_value(self, call, args):
         """A call of a function that is a value."""
-        info = self._atom(call.op)
+        self._call_of(call.op.name, self._atom(call.op), call, args)
+
+    def _call_of(self, name, info, call, args):
+        """A call of a function of which a FuncStructInfo says all that is known."""
         if getattr(info, "params", None) is None:
             return
         if len(args) != len(info.params):
-            self.fail(f"{call.op.name} takes {len(info.params)} arguments, got {len(args)}")
+            self.fail(f"{name} takes {len(info.params)} arguments, got {len(args)}")
         returned = derived_info(info.params, info.ret, call.args)
         if not same_info(returned, call.struct_info):
-            self.fail(f"{call.op.name} returns {returned}, the call is declared as {call.struct_info}")
+            self.fail(f"{name} returns {returned}, the call is declared as {call.struct_info}")
 
     def _call_tir(self, call, args):
         name, func = self._callee(call, PrimFunc)

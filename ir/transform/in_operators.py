@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from ..module import GlobalVar
 from ..names import Names, unique_name
 from ..node import Mutator, collect
 from ..op import OPS, InferError
@@ -34,12 +35,14 @@ def in_operators(mod):
 
 def require_known(mod):
     """The module, in whose graphs every operator's result has a known shape and dtype. InferError names the first that
-    has none, and calls that no operator computes."""
+    has none, calls that no operator computes, and those of functions that the module lacks."""
     for func in mod.functions.values():
         for b in collect(func, VarBinding) if isinstance(func, Function) else ():
             call = b.value
             if not isinstance(call, RelaxCall) or not isinstance(call.op, str):
                 continue
+            if isinstance(gv := call.attrs.get("gv"), GlobalVar) and gv.name not in mod:
+                raise InferError(f"{b.var.name}: the module has no function {gv.name}; it has {', '.join(mod.functions)}")
             if is_classic(call) or call.op in OPS and _mixes_dtypes(call):
                 _refuse(b.var, call)
             if call.op in OPS and not is_known(call.struct_info):

@@ -385,6 +385,7 @@ def test_a_cache_keeps_the_rows_of_earlier_steps(debug):
     spec = {"forward": {"x": nn.spec.Tensor(("n", 2, 3), "float32"), "total": int}}
     mod, _ = Steps().export_tvm(spec, debug)
     assert tvm.ir.structural_equal(tvm.script.from_source(mod.script()), mod)
+    assert tvm.relax.analysis.well_formed(mod)
     steps = [np.random.default_rng(n).random((n + 1, 2, 3), "float32") for n in range(3)]
     jit = Steps().jit(spec, out_format="numpy", debug=debug)
     for n in range(3):

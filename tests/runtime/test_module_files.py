@@ -257,6 +257,31 @@ def test_libraries_that_a_function_of_the_caller_links(tmp_path):
     assert ctypes.CDLL(str(tmp_path / "own.so")).more() == 3 and (tmp_path / "c" / "own.c").exists()
 
 
+def test_functions_of_addons_are_declared(tmp_path):
+    """gcc would take an undeclared one for a function of int, and give wrong numbers."""
+    source, built = tmp_path / "twice.c", {}
+    source.write_text("float twice(float x) { return 2 * x; }\n")
+    subprocess.run(["cc", "-c", "-fPIC", str(source), "-o", str(tmp_path / "twice.o")], check=True)
+    subprocess.run(["ar", "rc", str(tmp_path / "twice.a"), str(tmp_path / "twice.o")], check=True)
+    a = tvm.te.placeholder((4,), name="a")
+    b = tvm.te.compute((4,), lambda i: tvm.tir.call_extern("float32", "twice", a[i]), "b")
+    for declared in (False, True):
+        schedule = tvm.te.create_schedule(b.op)
+        if declared:
+            schedule[b].pragma(b.op.axis[0], "import_c", "float twice(float x);")
+        built[declared] = tvm.build(schedule, [a, b], target="c")
+    for fcompile in (None, cc.create_shared):
+        with pytest.raises(RuntimeError, match="declaration of function .twice"):
+            built[False].export_library(tmp_path / "no.so", fcompile, [source])
+    for name in ("twice.c", "twice.o", "twice.a"):
+        path, out = tmp_path / f"{name}.so", np.zeros(4, np.float32)
+        built[True].export_library(path, addons=[tmp_path / name])
+        tvm.runtime.load_module(path)(np.ones(4, np.float32), out)
+        assert out.tolist() == [2] * 4
+    with pytest.raises(ValueError, match="export_library: addons is a list, not "):
+        built[True].export_library(tmp_path / "no.so", addons=str(source))
+
+
 def test_a_module_for_another_machine(tmp_path):
     target = "aarch64-linux-gnu" if toolchain(tvm.Target("host")).arch == "x86_64" else "x86-64-v3"
     module = tvm.build(vector_add, target=target)

@@ -179,6 +179,8 @@ def test_texts_reach_the_function():
     network = ingot.compile(Named)["main"]
     assert isinstance(network, ingot.runtime.CompiledLibrary) and network(np.ones(2, np.float32)).tolist() == [1, 1]
     assert given == ['say "äh?\n"', "b"]
+    with pytest.raises(ValueError, match=r"texts as C has them, without NUL, and not 'a\\x00b'"):
+        ingot.compile(ingot.script.from_source(Named.script().replace('R.str("b")', 'R.str("a\\0b")'))).export("nowhere")
 
 
 def test_a_function_that_is_given_is_a_packed_function():

@@ -157,3 +157,23 @@ def test_weights_in_a_folder_of_shards(tmp_path):
     tvmjs.dump_ndarray_cache({f"p_{n}": np.full(300_000, n) for n in range(2)}, tmp_path / "2", "raw", shard_cap_mb=3)
     assert len(list((tmp_path / "2").glob("params_shard_*.bin"))) == 2
     assert tvmjs.load_ndarray_cache(tmp_path / "2")[0]["p_1"].numpy()[-1] == 1
+    tvmjs.dump_ndarray_cache({"w_1": np.ones(5, np.float32)}, tmp_path, "raw")
+    assert not (tmp_path / "ndarray-cache-b16.json").exists()  # it was of the weights before
+    tvmjs.dump_ndarray_cache({"w_2": np.ones(5, np.float32)}, tmp_path, update_if_exists=True)
+    narrow, _ = tvmjs.load_ndarray_cache(tmp_path / "ndarray-cache-b16.json")
+    assert [narrow[n].dtype for n in ("w_1", "w_2")] == ["float32", "bfloat16"]
+
+
+@pytest.mark.parametrize("old, new, message", (
+    ('"records"', '"rows"', "ndarray-cache.json is no index of weights"),
+    ("[", "", "ndarray-cache.json is no index of weights"),
+    ('"raw"', '"f16"', "the format of w must be 'raw' or 'f32-to-bf16', not 'f16'"),
+    ('"byteOffset": 0', '"byteOffset": 4', r"w, float32\[2\], cannot be the 8 bytes from 4 of 8"),
+    ('"float32"', '"float16"', r"w, float16\[2\], cannot be the 8 bytes from 0 of 8"),
+))
+def test_weights_that_are_not_as_their_index_says_are_refused(tmp_path, old, new, message):
+    tvmjs.dump_ndarray_cache({"w": np.ones(2, np.float32)}, tmp_path, "raw")
+    index = tmp_path / "ndarray-cache.json"
+    index.write_text(index.read_text().replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        tvmjs.load_ndarray_cache(tmp_path)

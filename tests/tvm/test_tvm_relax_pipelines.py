@@ -8,6 +8,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax.expr import RelaxCall
 from ingot.ir.script.functions import from_source
 from ingot.ir.transform.classic.ipc_memory import rewrite_all_reduce
+from ingot.tvm.relax.ir.instrument import WellFormedInstrument
 
 
 def module(text):
@@ -135,3 +136,19 @@ def test_sums_over_processes_in_shared_memory():
     assert calls(lowered).count("builtin.alloc_tensor") == 1 and "cuda_ipc.alloc_storage" in lowered.script()
     assert structural_equal(relax.transform.LowerGPUIPCAllocStorage()(mod), mod)
     assert relax.analysis.well_formed(lowered)
+
+
+def test_a_build_is_well_formed_after_each_pass():
+    """Also kernels, which have the dimensions of their callers, those that a run decides too."""
+    mod = module("""
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    m = T.int64()
+    y = R.nn.relu(R.add(x, x))
+    z = R.match_cast(R.nonzero(y), R.Tensor((2, m), "int64"))
+    return (y, R.add(R.permute_dims(z), R.const(1, "int64")))
+""")
+    with tvm.transform.PassContext(instruments=[WellFormedInstrument()]):
+        built = relax.build(mod, "c")
+    y, places = relax.VirtualMachine(built, tvm.cpu())["main"](np.eye(3, 4, dtype="float32"))
+    assert y.shape == (3, 4) and places.numpy().tolist() == [[1, 1], [2, 2], [3, 3]]

@@ -293,3 +293,33 @@ class Module:
 """)
     assert evaluate(mod, [np.ones(3, "float32"), np.array(2, "int32")]).tolist() == [8.5] * 3
     assert structural_equal(from_source(verify(mod).script()), mod)
+
+
+def test_calls_of_what_is_of_another_kind_are_refused():
+    own, foreign, x = GlobalVar("f"), relax.ExternFunc("my.f"), var("x", 2)
+    for op, callee in (("call_tir", foreign), ("call_dps_packed", own), ("call_pure_packed", own)):
+        with pytest.raises(TypeError, match=f"{op} calls .*, not "):
+            relax.Call(ingot.ir.Op.get(f"relax.{op}"), [callee, relax.Tuple([x])])
+    with pytest.raises(TypeError, match="call_tir of .* takes the tuple of its arguments"):
+        relax.Call(ingot.ir.Op.get("relax.call_tir"), [own])
+    with pytest.raises(TypeError, match="f is a function of the module: call_tir calls a PrimFunc"):
+        relax.op.call_dps_packed(own, [x], x.struct_info)
+
+
+def test_a_call_of_a_function_that_the_module_lacks_is_refused():
+    bb, x = relax.BlockBuilder(), var("x", 2)
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.op.call_tir(GlobalVar("f"), [x], x.struct_info)))
+    with pytest.raises(ValueError, match="gv: the module has no function f; it has main"):
+        relax.build(bb.get(), "c")
+
+
+def test_a_call_of_an_extern_func_of_the_module_is_well_formed():
+    """Where it fits what is known of the function: pure or not, and its arguments."""
+    for pure, count, well in ((True, 1, True), (False, 1, False), (True, 2, False)):
+        bb, x = relax.BlockBuilder(), var("x", 2)
+        info = relax.FuncStructInfo([x.struct_info], x.struct_info, pure)
+        ext = bb.add_func(relax.ExternFunc("theirs", info), "ext")
+        with bb.function("main", [x]):
+            bb.emit_func_output(bb.emit(relax.Call(ext, [x] * count, None, [x.struct_info])))
+        assert relax.analysis.well_formed(bb.get()) is well
