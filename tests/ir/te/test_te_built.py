@@ -98,6 +98,21 @@ def test_an_argument_that_is_computed_elsewhere_is_there_in_full(request_):
     np.testing.assert_array_equal(z.numpy(), 2 * want[:4])
 
 
+def test_arguments_that_are_computed_elsewhere_read_one_another():
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: a[i] * 2, name="B")
+    c = te.compute((16,), lambda i: b[i] + 1, name="C")
+    d = te.compute((16,), lambda i: b[i] * c[i], name="D")
+    s = te.create_schedule(d.op)
+    outer, _ = s[d].split(d.op.axis[0], factor=4)
+    s[c].compute_at(s[d], outer)
+    s[b].compute_at(s[d], outer)
+    x, outs = np.arange(16, dtype="float32"), [np.empty(16, "float32") for _ in range(3)]
+    tvm.build(s, [a, c, b, d])(x, *outs)
+    for out, want in zip(outs, (2 * x + 1, 2 * x, (2 * x + 1) * 2 * x)):
+        np.testing.assert_array_equal(out, want)
+
+
 def test_intrinsics_by_rules_of_a_script():
     """The rule of the higher level holds, for its kind of target alone, also inside of another call."""
     def ours(call):
