@@ -128,3 +128,8 @@ def test_intrinsics_by_rules_of_a_script():
     x, out = np.array([-2, -1, 0, 1], "float32"), tvm.nd.empty((4,))
     built(tvm.nd.array(x), out)
     np.testing.assert_allclose(out.numpy(), np.exp(abs(x)), rtol=1e-6)
+    for level, wrong in enumerate((None, tvm.tir.const(1, "int32"))):
+        register("tir.of_a_wrong_rule", "llvm", f=lambda call: wrong, level=level)
+        c = te.compute((4,), lambda i: tvm.tir.call_intrin("float32", "tir.of_a_wrong_rule", a[i]), name="C")
+        with pytest.raises(TypeError, match="the rule for tir.of_a_wrong_rule gives .* for a call of float32"):
+            tvm.build(te.create_schedule(c.op), [a, c], "llvm")
