@@ -239,11 +239,11 @@ class _Parser(TIRParser):
             self.fail(node, f"{name} has a value that cannot change: assign to another name")
         place, dtype = (const(0),), cell.buffer.dtype
         if E.match_dtype(BufferLoad(cell.buffer, place), value)[0].dtype != dtype:
-            self.fail(node, f"{name} is {dtype} from its first value on, which cannot hold this {value.dtype}: start with "
-                            f"{value.dtype}(...)")
+            self.fail(node, f"{name} is {dtype} from its first value on, which cannot hold this {value.dtype}: start "
+                            f"with {value.dtype}(...)")
         if any(name in scope for scope in self.scopes[1:self.at_once]):
-            self.fail(node, f"{name} is assigned before a loop whose iterations run at once, so these cannot change it: "
-                            "give them a name of their own")
+            self.fail(node, f"{name} is assigned before a loop whose iterations run at once, so these cannot change "
+                            "it: give them a name of their own")
         return BufferStore(cell.buffer, E.cast(value, dtype), place)
 
     def stmt_AugAssign(self, node):

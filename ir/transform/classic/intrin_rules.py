@@ -32,6 +32,6 @@ def _checked(call, value):
     if isinstance(value, (int, float)):
         return const(value, call.dtype)
     if not isinstance(value, PrimExpr) or value.dtype != call.dtype:
-        raise TypeError(f"the rule for {call.op} gives {value!r} for a call of {call.dtype}: a rule gives an expression of "
-                        "the call's dtype, or the call itself")
+        raise TypeError(f"the rule for {call.op} gives {value!r} for a call of {call.dtype}: a rule gives an expression "
+                        "of the call's dtype, or the call itself")
     return value
