@@ -1,6 +1,8 @@
 """tvm.lower and tvm.build: from functions and schedules to lowered programs and modules of C."""
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..codegen.module import make_module
 from ..codegen.target import Target, with_code
 from ..ir.module import GlobalVar, IRModule
@@ -38,7 +40,7 @@ def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     with fragments as they are scheduled, for people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
     if isinstance(inp, Schedule) and args is not None:
-        args = _with_outputs(inp, args)
+        args = _with_outputs(inp, _as_tensors(args, binds))
     functions = _functions(inp, args, name, binds)
     kind = "cuda" if any(map(_is_bound, functions.values())) else "c"
     passes = [p for p in _passes(kind) if not (simple_mode and p.name in _NOT_SIMPLE)]
@@ -104,7 +106,7 @@ def _functions(inp, args, name, binds):
     if isinstance(inp, Schedule):
         if args is None:
             raise ValueError("a te.Schedule is lowered for the list of its arguments: args=[A, B, ...]")
-        return {name: _of_schedule(inp, args, name, binds or {})}
+        return {name: _of_schedule(inp, _as_tensors(args, binds), name, binds or {})}
     if args is not None or binds is not None:
         raise ValueError(f"args and binds go with a te.Schedule; a {type(inp).__name__} has its own parameters")
     if isinstance(inp, PrimFunc):
@@ -133,16 +135,23 @@ def _functions(inp, args, name, binds):
     return found
 
 
+def _as_tensors(args, binds):
+    """The arguments, with their tensors for the buffers that `binds`, {tensor: buffer}, gives some of them."""
+    if not isinstance(binds, (Mapping, type(None))):
+        raise TypeError(f"binds is {{tensor: Buffer}}, not a {type(binds).__name__}")
+    tensors = {id(buffer): tensor for tensor, buffer in (binds or {}).items()}
+    return [tensors.get(id(a), a) for a in args]
+
+
 def _of_schedule(schedule, args, name, binds):
-    """The scheduled PrimFunc of `args`, with the buffers that `binds`, {tensor: buffer}, gives some of them; these may
-    stand for their tensors among the arguments."""
-    tensors = {buffer: tensor for tensor, buffer in binds.items()}
-    args = [tensors.get(a, a) if isinstance(a, Buffer) else a for a in args]
+    """The scheduled PrimFunc of `args`, with the buffers that `binds` gives some of them."""
     func, changes = schedule.to_prim_func(args, name), {}
     places = {a.key: n for n, a in enumerate(args) if isinstance(a, Tensor)}
     for tensor, buffer in binds.items():
         if not isinstance(buffer, Buffer) or not isinstance(tensor, Tensor) or tensor.key not in places:
             raise ValueError(f"binds is {{tensor among the arguments: Buffer}}, not {{{tensor!r}: {buffer!r}}}")
+        if any(other is buffer or other.data is buffer.data for other in changes.values()):
+            raise ValueError(f"binds: buffer {buffer.name} has the memory of another one; each tensor has its own")
         if buffer.dtype != tensor.dtype or not structural_equal(buffer.shape, tensor.shape):
             raise ValueError(f"binds: buffer {buffer.name} is {buffer.dtype} of {buffer.shape}, tensor {tensor.name} "
                              f"{tensor.dtype} of {tensor.shape}")

@@ -83,7 +83,7 @@ def _function_lines(func, frame):
     try:
         lines, first = inspect.getsourcelines(func)
     except OSError:
-        lines, first = typed_lines(func.__name__, frame, [code]), code.co_firstlineno
+        lines, first = typed_lines(func.__name__, frame, code), code.co_firstlineno
         if lines is None:
             raise
         lines = inspect.getblock(lines[first - 1:])
@@ -101,7 +101,7 @@ def _class_lines(cls, frame):
     places = [(f, f.__code__, f.__code__.co_firstlineno) for f in own] + [(frame, frame.f_code, frame.f_lineno)]
     for place, code, line in places:
         try:
-            lines = _lines_around(place, code, cls.__name__, frame)
+            lines = _lines_around(place, cls.__name__, frame)
             node = _class_at(ast.parse("".join(lines)), cls.__name__, line)
         except (OSError, SyntaxError):
             continue
@@ -114,12 +114,13 @@ def _class_lines(cls, frame):
     return inspect.getblock(lines[line:]), line + 1, inspect.getsourcefile(cls)
 
 
-def _lines_around(place, code, name, frame):
-    """The lines of the text that a function or frame is in, and `name` with it. Raises OSError where it is lost."""
+def _lines_around(place, name, frame):
+    """The lines of the text that a function or frame is in, and class `name` with it, which is decorated in `frame`.
+    Raises OSError where it is lost."""
     try:
         return inspect.findsource(place)[0]
     except OSError:
-        lines = typed_lines(name, frame, [code])
+        lines = typed_lines(name, frame)
         if lines is None:
             raise
         return lines

@@ -32,7 +32,8 @@ class InfoSpec(S.Spec):
 
     def __getattr__(self, name):
         if name not in _TOLD:
-            raise AttributeError(f"R.{self.name}(...) has no {name}")
+            # of a copy in the making, which has no name yet, too
+            raise AttributeError(f"R.{vars(self).get('name')}(...) has no {name}")
         return getattr(self.struct_info(), name)
 
     def __eq__(self, other):

@@ -2,7 +2,8 @@
 
 Python keeps no source of such code, but often the text itself is still there: a variable or a constant of the program
 that executed it, a console's variable, what the process was given, the lines of the prompt's history. A text counts
-only when it compiles to the very code that runs, so none is taken for another. It is compiled to compare, never run.
+only when it compiles to the very code that runs, so none is taken for another. That is the code around the program: a
+function's own says nothing of its decorators and annotations. It is compiled to compare, never run.
 """
 from __future__ import annotations
 
@@ -17,24 +18,31 @@ _MOST = 1 << 20  # bytes of a program on standard input
 _HISTORY = 200  # lines of a prompt's history in which a statement of it is looked for
 
 
-def typed_lines(name, frame, codes):
-    """The lines of the text, in which `name` is written, that one of `codes` was compiled from; None where it is lost.
+def typed_lines(name, frame, code=None):
+    """The lines of the text, in which `name` is written, that defines it in `frame`; None where it is lost.
 
-    frame: where the program runs, whose variables and those of its callers are looked into.
+    code: of a function, which one of the frames from this one on defines. Their variables are looked into for texts.
     """
-    for text in dict.fromkeys((*_held(frame), *_given(), *_history())):
-        if name in text and any(_is_of(text, code) for code in codes):
+    around = next((f.f_code for f in _frames(frame) if code is None or any(c is code for c in f.f_code.co_consts)), None)
+    for text in dict.fromkeys((*_held(frame), *_given(), *_history())) if around else ():
+        if name in text and _is_of(text, around):
             return text.splitlines(True)
     return None
 
 
+def _frames(frame):
+    """The frame and its callers."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def _held(frame):
     """Texts that running code holds, those of the nearest caller first."""
-    while frame is not None:
-        for value in (*frame.f_locals.values(), *frame.f_globals.values(), *frame.f_code.co_consts):
+    for place in _frames(frame):
+        for value in (*place.f_locals.values(), *place.f_globals.values(), *place.f_code.co_consts):
             if type(value) is str and "\n" in value:
                 yield value + "\n" * (not value.endswith("\n"))
-        frame = frame.f_back
 
 
 def _given():

@@ -210,11 +210,11 @@ class SeqStmt(Stmt):
     seq: tuple
 
     def __post_init__(self):
-        if any(isinstance(s, SeqStmt) for s in self.seq):
-            flat = tuple(inner for s in self.seq for inner in (s.seq if isinstance(s, SeqStmt) else (s,)))
+        flat = tuple(self.seq)  # of any sequence, as a script gives it
+        if any(isinstance(s, SeqStmt) for s in flat):
+            flat = tuple(inner for s in flat for inner in (s.seq if isinstance(s, SeqStmt) else (s,)))
+        if flat is not self.seq:
             object.__setattr__(self, "seq", flat)
-        elif type(self.seq) is not tuple:  # as a script gives it
-            object.__setattr__(self, "seq", tuple(self.seq))
 
     def __getitem__(self, position):
         return self.seq[position]

@@ -126,6 +126,11 @@ def test_a_schedule_of_tensor_expressions():
         tvm.lower(s, [a, b, c], binds={a: None})
     with pytest.raises(ValueError, match="buffer narrow is float32 of"):
         tvm.lower(s, [a, b, c], binds={a: tvm.tir.decl_buffer((5,), name="narrow")})
+    with pytest.raises(TypeError, match="binds is {tensor: Buffer}, not a list"):
+        tvm.lower(s, [a, b, c], binds=[a])
+    with pytest.raises(ValueError, match="buffer both has the memory of another one"):
+        both = tvm.tir.decl_buffer((n,), name="both")
+        tvm.build(s, [a, b, c], binds={a: both, c: both})
 
 
 def test_arguments_of_a_schedule_are_buffers_of_ones_own():
@@ -137,6 +142,8 @@ def test_arguments_of_a_schedule_are_buffers_of_ones_own():
         x, y = floats(20).reshape(4, 5), np.empty((4, 3), np.float32)
         module(x[:, :3], y)
         np.testing.assert_array_equal(y, x[:, :3] + 1)
+    out = tvm.tir.decl_buffer((4, 3), name="out")
+    assert len(tvm.lower(te.create_schedule(b.op), [a, out], binds={b: out})["main"].params) == 2
 
 
 def test_calls_from_threads_have_workspaces_of_their_own():

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from functools import update_wrapper
 from types import FunctionType
@@ -34,10 +35,11 @@ def script(pyfunc):
     """@te.hybrid.script: a function of tensors whose loops, conditions and stores, over elements of its arguments, of
     output_tensor(shape, dtype) and of allocate(shape, dtype, scope), become one operation.
 
-    Called with tensors (and scalar variables, numbers, lists) it returns the tensor, or the list of tensors, that it
-    returns; called with arrays alone it runs as Python does. Loops run over range, serial, parallel, vectorize,
-    unroll, const_range, whose variable is a number, and bind(thread, extent). A number that is assigned again is kept
-    in memory of its own.
+    Called with tensors, also in lists, (and scalar variables, numbers) it returns the tensor, or the list of tensors,
+    that it returns; called with arrays alone it runs as Python does, where what output_tensor and allocate make starts
+    as zeros: compiled, it is what was stored. Loops run over range, serial, parallel, vectorize, unroll, const_range,
+    whose variable is a number, and bind(thread, extent). A number that is assigned again is kept in memory of its own,
+    in the dtype of its first value.
     """
     frame = sys._getframe(1)
 
@@ -45,12 +47,18 @@ def script(pyfunc):
         source, env = Source.of(func, frame), surroundings(func, frame)
 
         def made(*args):
-            if any(isinstance(a, (Tensor, PrimExpr)) for a in args):
+            if any(map(_is_symbolic, args)):
                 return _Parser(source, env, True).tensors(source.parse()[0], args)
             return FunctionType(func.__code__, {**func.__globals__, **EMULATED}, func.__name__, func.__defaults__,
                                 func.__closure__)(*args)
         return update_wrapper(made, func)
     return decorator(read, (pyfunc,))
+
+
+def _is_symbolic(arg):
+    if isinstance(arg, (list, tuple)):
+        return any(map(_is_symbolic, arg))
+    return isinstance(arg, (Tensor, PrimExpr))
 
 
 @dataclass(frozen=True)
@@ -145,10 +153,11 @@ class _Parser(TIRParser):
         if len(params) != len(args):
             self.fail(node, f"{node.name} takes {len(params)} arguments, not {len(args)}")
         self.inputs, self.outputs, self.results = {}, [], None
-        self.changing = _changing(node)
+        self.last = node.body[-1]
+        self.at_once = 1  # how many scopes lie around the innermost loop whose iterations run at once
+        self.assigned, self.changing = _assigned(node)
         self.scopes[0].update(NAMES)
-        self.scopes.append({name: self._buffer_of(a, name) if isinstance(a, Tensor) else a
-                            for name, a in zip(params, args)})
+        self.scopes.append({name: self._as_buffers(a, name) for name, a in zip(params, args)})
         self.frames.append(Frame())
         body = joined(self.suite(node.body))
         if not self.results:
@@ -163,21 +172,39 @@ class _Parser(TIRParser):
     def _buffer_of(self, tensor, name):
         return self.inputs.setdefault(tensor, decl_buffer(tensor.shape, tensor.dtype, name))
 
+    def _as_buffers(self, arg, name):
+        if isinstance(arg, (list, tuple)):
+            return [self._as_buffers(a, f"{name}{n}") for n, a in enumerate(arg)]
+        return self._buffer_of(arg, name) if isinstance(arg, Tensor) else arg
+
+    def _value_of(self, name):
+        """What a name of the function stands for here; None where it has no value."""
+        return next((scope[name] for scope in reversed(self.scopes[1:]) if name in scope), None)
+
     def eval_Name(self, node):
+        if node.id in self.assigned and self._value_of(node.id) is None:
+            self.fail(node, f"{node.id} has no value here: what a loop or branch assigns ends with it, so assign a "
+                            "first value before")
         value = super().eval_Name(node)
         if isinstance(value, Tensor):  # one from around the function
             return self._buffer_of(value, node.id)
         return BufferLoad(value.buffer, (const(0),)) if isinstance(value, _Cell) else value
 
     def assign(self, target, value, node):
-        if isinstance(target, ast.Name):
-            if isinstance(value, _Made):
-                return self._named(target.id, value)
-            if target.id in self.changing and (is_number(value) or isinstance(value, PrimExpr)):
-                return self._changed(target.id, self.as_scalar(value, node))
-            if is_number(value) or isinstance(value, PrimExpr) and not collect(value, BufferLoad):
-                return self.define(target.id, value)  # what it means does not change
+        name, is_scalar = getattr(target, "id", ""), is_number(value) or isinstance(value, PrimExpr)
+        if name in self.changing and is_scalar:
+            return self._changed(name, self.as_scalar(value, node), node)
+        for t in getattr(target, "elts", [target]):
+            if getattr(t, "id", "") in self.changing and (t is not target or self._value_of(t.id) is not None):
+                self.fail(node, f"{t.id} is assigned more than once: assign it alone, and numbers only")
+        if isinstance(value, _Made):
+            return self._named(name, value)
+        if name and is_scalar and not collect(value, BufferLoad):
+            return self.define(name, value)  # what it means does not change
         return super().assign(target, value, node)
+
+    def stmt_AnnAssign(self, node):
+        self.fail(node, "a hybrid function says no dtypes of names: write name = float32(value)")
 
     def subscript(self, node, base, index):
         """Of lists of lists too, by several numbers at once."""
@@ -201,14 +228,23 @@ class _Parser(TIRParser):
             return self.outputs.append(buffer)
         return Scoped(lambda rest: DeclBuffer(buffer, rest))
 
-    def _changed(self, name, value):
+    def _changed(self, name, value, node):
         """A store to a local number; the first one makes its memory."""
-        cell = next((scope[name] for scope in reversed(self.scopes) if isinstance(scope.get(name), _Cell)), None)
+        cell = self._value_of(name)
         if cell is None:
             buffer = decl_buffer((1,), value.dtype, name, "local")
             self.define(name, _Cell(buffer))
             return Scoped(lambda rest: DeclBuffer(buffer, seq(BufferStore(buffer, value, (const(0),)), rest)))
-        return BufferStore(cell.buffer, E.cast(value, cell.buffer.dtype), (const(0),))
+        if not isinstance(cell, _Cell):
+            self.fail(node, f"{name} has a value that cannot change: assign to another name")
+        place, dtype = (const(0),), cell.buffer.dtype
+        if E.match_dtype(BufferLoad(cell.buffer, place), value)[0].dtype != dtype:
+            self.fail(node, f"{name} is {dtype} from its first value on, which cannot hold this {value.dtype}: start "
+                            f"with {value.dtype}(...)")
+        if any(name in scope for scope in self.scopes[1:self.at_once]):
+            self.fail(node, f"{name} is assigned before a loop whose iterations run at once, so these cannot change "
+                            "it: give them a name of their own")
+        return BufferStore(cell.buffer, E.cast(value, dtype), place)
 
     def stmt_AugAssign(self, node):
         if isinstance(node.target, ast.Name):
@@ -219,8 +255,15 @@ class _Parser(TIRParser):
 
     def stmt_For(self, node):
         spec = self.eval(node.iter)
+        if isinstance(node.target, ast.Name) and self._value_of(node.target.id) is not None:
+            self.fail(node.target, f"{node.target.id} has a value already: give the loop's variable a name of its own")
         if not isinstance(spec, _Unrolled):
-            return super().stmt_For(node)
+            around = self.at_once
+            if any(head.kind not in ("serial", "unrolled") for head in getattr(spec, "heads", ())):
+                self.at_once = len(self.scopes)
+            nest = super().stmt_For(node)
+            self.at_once = around
+            return nest
         turns = []
         for number in spec.numbers:
             self.scopes.append({node.target.id: number})
@@ -231,15 +274,22 @@ class _Parser(TIRParser):
     def stmt_Return(self, node):
         values = self.eval(node.value) if node.value is not None else None
         self.results = list(values) if isinstance(values, tuple) else [values]
-        if len(self.scopes) > 2 or not all(any(v is b for b in self.outputs) for v in self.results):
-            self.fail(node, "the last statement returns what output_tensor made, one or several")
+        if node is not self.last or not all(any(v is b for b in self.outputs) for v in self.results):
+            self.fail(node, "the last statement, and no other, returns what output_tensor made, one or several")
+        if len(set(self.results)) < len(self.results):
+            self.fail(node, "an output is returned twice: fill one for each")
 
 
-def _changing(node):
-    """The names of a function that are assigned more than once: their values change."""
-    names = [t.id for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+def _assigned(node):
+    """The names that a function assigns, loops included, and those of them whose values change: they are assigned more
+    than once, parameters and variables of loops once more."""
+    stores = Counter(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    loops = Counter(n.id for f in ast.walk(node) if isinstance(f, ast.For) for n in ast.walk(f.target)
+                    if isinstance(n, ast.Name))
     again = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
-    return again | {name for name in names if names.count(name) > 1}
+    params = {a.arg for a in node.args.args}
+    changing = {n for n in stores if stores[n] - loops[n] + (n in loops) + (n in params) > 1} | again
+    return set(stores), changing
 
 
 __all__ = ["script"]

@@ -38,15 +38,16 @@ class _Replay:
         self.loops = {}  # stage -> {axis: LoopRV}
 
     def _resolve(self, tensor, reader):
-        """The tensor that an operation reads in place of another one; what it is as an argument (reader None)."""
+        """The tensor that an operation reads in place of another one; what it is as an argument (reader None).
+
+        What computes an argument in full reads other arguments, which are there in full too."""
         tensor = self.schedule.resolve(tensor, self.whole.get(reader, reader))
-        if reader is None and isinstance(tensor.op, ComputeOp) and self.schedule[tensor].attach_type in ("inline", "scope"):
-            op = next((whole for whole, elsewhere in self.whole.items() if elsewhere is tensor.op), None)
-            if op is None:
-                op = replace(tensor.op)
-                self.whole[op] = tensor.op
-            return Tensor(op, tensor.value_index)
-        return tensor
+        op = next((whole for whole, elsewhere in self.whole.items() if elsewhere is tensor.op), None)
+        if reader is None and op is None and isinstance(tensor.op, ComputeOp) and (
+                self.schedule[tensor].attach_type in ("inline", "scope")):
+            op = replace(tensor.op)
+            self.whole[op] = tensor.op
+        return Tensor(op, tensor.value_index) if op and (reader is None or reader in self.whole) else tensor
 
     def run(self):
         for stage in self.blocks:

@@ -1,6 +1,7 @@
 """Intrinsics by rules of a script: what register_intrin_lowering says of a kind of target."""
 from __future__ import annotations
 
+from ...expr import PrimExpr, const
 from ...node import Mutator
 from ...op import OP_ATTRS, Op, lowering_attr
 
@@ -23,4 +24,14 @@ class _ByRules(Mutator):
     def visit_Call(self, call):
         call = self.generic_visit(call)
         rule = self.rules.get(Op.get(call.op)) if isinstance(call.op, str) else None
-        return call if rule is None else rule(call)
+        return call if rule is None else _checked(call, rule(call))
+
+
+def _checked(call, value):
+    """What a rule gives for a call, numbers in its dtype."""
+    if isinstance(value, (int, float)):
+        return const(value, call.dtype)
+    if not isinstance(value, PrimExpr) or value.dtype != call.dtype:
+        raise TypeError(f"the rule for {call.op} gives {value!r} for a call of {call.dtype}: a rule gives an expression "
+                        "of the call's dtype, or the call itself")
+    return value

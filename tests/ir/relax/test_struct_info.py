@@ -1,4 +1,7 @@
 """Struct infos compared, joined and erased; functions that are reshapes."""
+import copy
+import pickle
+
 import pytest
 
 from ingot import relax, tir
@@ -75,3 +78,4 @@ def test_a_description_outside_a_script_stands_for_what_it_describes():
     assert told.dtype == "float32" and told.ndim == 2 and R.Tuple(told, told).fields == (info, info)
     with pytest.raises(AttributeError, match="has no size"):
         told.size
+    assert copy.deepcopy(told) == pickle.loads(pickle.dumps(told)) == info

@@ -232,7 +232,7 @@ def test_a_variable_of_two_lets_and_statements_in_statements():
     v = Var("v")
     first, second = (tir.LetStmt(v, const(n), tir.Evaluate(v)) for n in (1, 2))
     func = tir.PrimFunc((v,), {}, tir.SeqStmt((tir.SeqStmt((first, second)), tir.Evaluate(v))), {})
-    assert len(func.body) == 3
+    assert len(func.body) == len(tir.SeqStmt(s for s in (func.body,))) == 3
     text = str(func)
     assert "with T.LetStmt(1, var=v):" in text
     assert structural_equal(from_source(text, check_well_formed=False), func), text

@@ -78,6 +78,19 @@ def test_executed_text_that_a_variable_holds(value):
     assert f"T.float32({value}" in names["make"]().script()
 
 
+def test_text_that_differs_in_annotations_is_another():
+    """A function's own code says nothing of them, so that of the text around it is compared."""
+    other = TEXT.replace("VALUE", "5")
+    for text in (other.replace("(4,)", "(8,)"), textwrap.dedent(other[other.index("    @T.prim"):]).replace("(4,)", "(8,)")):
+        names = {"T": T, "I": I, "kept": other, "held": text.replace("(8,)", "(6,)")}
+        exec(text, names)
+        assert "T.Buffer((8,)" in names["Module" if "Module" in text else "main"].script()
+    names = {}
+    exec(text.replace("@T.prim_func", ""), {"T": T}, names)
+    with pytest.raises(ScriptError, match="the source of 'main' is not known to Python"):
+        T.prim_func(names["main"])
+
+
 def test_executed_text_points_to_its_line():
     with pytest.raises(ScriptError, match="'VALUE' is not defined") as caught:
         execute(TEXT, "<cell 5>", cached=False)

@@ -98,6 +98,21 @@ def test_an_argument_that_is_computed_elsewhere_is_there_in_full(request_):
     np.testing.assert_array_equal(z.numpy(), 2 * want[:4])
 
 
+def test_arguments_that_are_computed_elsewhere_read_one_another():
+    a = te.placeholder((16,), name="A")
+    b = te.compute((16,), lambda i: a[i] * 2, name="B")
+    c = te.compute((16,), lambda i: b[i] + 1, name="C")
+    d = te.compute((16,), lambda i: b[i] * c[i], name="D")
+    s = te.create_schedule(d.op)
+    outer, _ = s[d].split(d.op.axis[0], factor=4)
+    s[c].compute_at(s[d], outer)
+    s[b].compute_at(s[d], outer)
+    x, outs = np.arange(16, dtype="float32"), [np.empty(16, "float32") for _ in range(3)]
+    tvm.build(s, [a, c, b, d])(x, *outs)
+    for out, want in zip(outs, (2 * x + 1, 2 * x, (2 * x + 1) * 2 * x)):
+        np.testing.assert_array_equal(out, want)
+
+
 def test_intrinsics_by_rules_of_a_script():
     """The rule of the higher level holds, for its kind of target alone, also inside of another call."""
     def ours(call):
@@ -113,3 +128,8 @@ def test_intrinsics_by_rules_of_a_script():
     x, out = np.array([-2, -1, 0, 1], "float32"), tvm.nd.empty((4,))
     built(tvm.nd.array(x), out)
     np.testing.assert_allclose(out.numpy(), np.exp(abs(x)), rtol=1e-6)
+    for level, wrong in enumerate((None, tvm.tir.const(1, "int32"))):
+        register("tir.of_a_wrong_rule", "llvm", f=lambda call: wrong, level=level)
+        c = te.compute((4,), lambda i: tvm.tir.call_intrin("float32", "tir.of_a_wrong_rule", a[i]), name="C")
+        with pytest.raises(TypeError, match="the rule for tir.of_a_wrong_rule gives .* for a call of float32"):
+            tvm.build(te.create_schedule(c.op), [a, c], "llvm")

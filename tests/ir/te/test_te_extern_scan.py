@@ -304,3 +304,42 @@ def test_hybrid_functions_say_what_is_wrong():
                           (lambda: left(a, a), "left takes 1 arguments, not 2")):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@te.hybrid.script
+def summed(tensors):
+    out = output_tensor((4,), "float32")  # noqa: F821
+    for i in range(4):
+        out[i] = 0.0
+        for k in const_range(len(tensors)):  # noqa: F821
+            out[i] += tensors[k][i]
+    return out
+
+
+def test_hybrid_functions_take_lists_of_tensors():
+    tensors = [te.placeholder((4,), name=f"x{k}") for k in range(3)]
+    out = summed(tensors)
+    x, y = np.arange(12, dtype="float32").reshape(3, 4), np.empty(4, "float32")
+    tvm.build(te.create_schedule(out.op), [*tensors, out])(*x, y)
+    np.testing.assert_allclose(y, x.sum(0))
+
+
+@pytest.mark.parametrize("lines, message", [
+    (["x = 1.0", "y = 2.0", "x, y = y, x"], "x is assigned more than once: assign it alone"),
+    (["s = 0", "s += a[0]"], "s is int32 from its first value on, which cannot hold this float32"),
+    (["s = 0.0", "for i in parallel(4):", "    s += a[i]"], "s is assigned before a loop whose iterations run at once"),
+    (["if a[0] > 0.0:", "    width = 3"], "width has a value that cannot change"),
+    (["for i in range(4):", "    i = 0"], "i has a value that cannot change"),
+    (["for i in range(2):", "    for i in range(2):", "        out[i] = a[i]"], "i has a value already"),
+    (["if a[0] > 0.0:", "    outer = 1.0", "out[0] = outer"], "outer has no value here"),
+    (["return out", "out[0] = 1.0"], "the last statement, and no other, returns"),
+    (["return out, out"], "an output is returned twice"),
+])
+def test_hybrid_functions_refuse_what_would_compute_something_else(lines, message):
+    """Each of these computes, as Python runs it, what a loop nest of single assignments does not."""
+    head = "@te.hybrid.script\ndef function(a, width):\n    out = output_tensor((4,), 'float32')\n"
+    text = head + "".join(f"    {line}\n" for line in (*lines, *["return out"] * ("return" not in "".join(lines))))
+    names = {"te": te, "outer": 3.0}
+    exec(text, names)
+    with pytest.raises(ValueError, match=message):
+        names["function"](te.placeholder((4,), name="a"), 2)
