@@ -391,6 +391,11 @@ def test_searches_among_nan_and_of_fractions():
     check(found, (edges, whole, x))
 
 
+def test_scalars_beside_tensors_with_dimensions():
+    check(lambda x, y: (torch.max(x, y), torch.min(x, y[0]), x.gather(0, torch.tensor([0, 0])), *x.max(0)),
+          (torch.tensor(0.5), torch.randn(2, 3)))
+
+
 def test_powers_of_two_and_tails():
     """ldexp by whole powers that the dtype does not hold; erfinv of float64 next to its ends."""
     x, places = torch.tensor([0.0, 1e-38, 3.0, -1.5]), torch.tensor([300, 140, -140, 7])
