@@ -18,7 +18,7 @@ from . import (  # noqa: F401  (fill the tables)
     ops_complex, ops_create, ops_index, ops_math, ops_nn, ops_order, ops_pool, ops_reduce, ops_tensor)
 from .dtypes import array_of, category, promoted
 from .ops_complex import Pair, convert_complex, holds_pair
-from .table import find, takes_axis
+from .table import find, has_shape_of_others, takes_axis
 from .writes import Memory, changes, is_view
 
 
@@ -99,8 +99,11 @@ class Importer(Builder):
         if holds_pair(args) or holds_pair(kwargs):
             return convert_complex(self, name, args, kwargs)
         if takes_axis(name) and args and self.is_tensor(args[0]) and not self.rank(args[0]):
+            shaped = has_shape_of_others(name) and any(
+                self.is_tensor(a) and self.rank(a) for a in (*args[1:], *kwargs.values()))
             args = [self.op("reshape", a, [1]) if self.is_tensor(a) and not self.rank(a) else a for a in args]
-            return self.without_axis(find(name)(self, *args, **kwargs))
+            result = find(name)(self, *args, **kwargs)
+            return result if shaped else self.without_axis(result)
         return find(name)(self, *args, **kwargs)
 
     def without_axis(self, value):

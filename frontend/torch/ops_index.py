@@ -341,8 +341,12 @@ def masked_fill(b, x, mask, value):
 @converts("masked_scatter")
 def masked_scatter(b, x, mask, source):
     """Where the mask holds, the elements of `source` in order."""
-    dims = b.dims(x)
-    mask = mask if b.dims(mask) == dims else b.op("broadcast_to", mask, b.shape_of(x))
+    rank = max(b.rank(x), b.rank(mask))
+    own, masked = ([1] * (rank - b.rank(v)) + list(b.dims(v)) for v in (x, mask))
+    dims = [m if same(d, 1) else d for d, m in zip(own, masked)]
+    x, mask = (v if list(b.dims(v)) == dims else b.op("broadcast_to", v, dims) for v in (x, mask))
+    if any(same(d, 0) for d in b.dims(source)):  # the mask holds nowhere
+        return x
     flat, source = ((v if b.rank(v) == 1 else b.op("reshape", v, [-1])) for v in (mask, source))
     place = b.op("cumsum", b.cast(flat, "int32"), 0, dtype="int32")
     place = b.op("subtract", place, const(1, "int32"))

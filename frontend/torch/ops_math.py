@@ -421,7 +421,15 @@ def sign(b, x):
 
 @converts("ldexp")
 def ldexp(b, x, exponent):
-    return CONVERTERS["mul"](b, b.floats(x), CONVERTERS["exp2"](b, exponent))
+    """x times a power of 2: by whole exponents of x's dtype, in two steps, as the power alone may be infinite."""
+    x = b.floats(x)
+    if category(b.dtype(exponent)) == 2:
+        return CONVERTERS["mul"](b, x, CONVERTERS["exp2"](b, exponent))
+    two = const(2, "float64")
+    exponent = b.op("clip", b.cast(exponent, "float64"), -2046, 2046)
+    half = b.op("floor", b.made("multiply", exponent, const(0.5, "float64")))
+    scaled = b.op("multiply", b.cast(x, "float64"), b.made("power", two, half))
+    return b.cast(b.op("multiply", scaled, b.made("power", two, b.made("subtract", exponent, half))), b.dtype(x))
 
 
 @converts("signbit")

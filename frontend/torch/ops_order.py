@@ -115,7 +115,8 @@ def nanmedian(b, x, dim=None, keepdim=False):
 
 @converts("mode")
 def mode(b, x, dim=-1, keepdim=False):
-    """(the most frequent number of an axis, of several the least; the last place where it is)"""
+    """(the most frequent number of an axis, of several the least; the last place where it is). NaN equals nothing, so
+    that only an axis of nothing else has it, at its first place."""
     dtype, dim = b.dtype(x), dim % b.rank(x)
     last = b.rank(x) - 1
     rows = b.op("permute_dims", x, [*(k for k in range(last + 1) if k != dim), dim]) if dim != last else x
@@ -127,7 +128,7 @@ def mode(b, x, dim=-1, keepdim=False):
     most = b.const_like(math.inf if info is None else info.max, numbers)
     value = b.op("min", b.made("where", often, numbers, most), last, True)
     place = b.op("arange", 0, _static(b, rows, last, "mode"), 1, "int64")
-    place = b.op("max", b.made("where", b.made("equal", numbers, value), place, const(-1, "int64")), last, True)
+    place = b.op("max", b.made("where", b.made("equal", numbers, value), place, const(0, "int64")), last, True)
     value = b.cast(value, dtype)
     axes = list(range(last))
     back = [*axes[:dim], last, *axes[dim:]]
@@ -146,16 +147,16 @@ def topk(b, x, k, dim=-1, largest=True, sorted=True):  # noqa: A002 (torch's nam
 @converts("searchsorted")
 def searchsorted(b, sequence, x, out_int32=False, right=False, side=None, sorter=None):
     """How many elements of an ordered sequence, along its last axis, stand before a number; right: those equal to it
-    too. NaN stands behind all."""
+    too. NaN stands behind all numbers, and a NaN that is searched for behind everything."""
     if sorter is not None:
         raise ValueError("a sorter is not supported: gather the sequence by it first")
     right = side == "right" if side is not None else right
-    numbers = x if b.is_tensor(x) else b.as_operand(x, b.dtype(sequence))
-    sequence, numbers = b.common(sequence, numbers)
+    sequence, numbers = b.common(sequence, x)
     columns = b.made("expand_dims", numbers, b.rank(numbers))
     rows = sequence if b.rank(sequence) == 1 else b.op("expand_dims", sequence, b.rank(sequence) - 1)
-    behind = b.op("greater" if right else "greater_equal", rows, columns)
-    before = b.made("logical_not", behind)
+    before = b.op("less_equal" if right else "less", rows, columns)
+    if category(b.dtype(numbers)) == 2:
+        before = b.op("logical_or", before, b.op("isnan", columns))
     return b.op("sum", b.made("astype", before, "int32" if out_int32 else "int64"), [-1])
 
 

@@ -44,5 +44,11 @@ def takes_axis(name):
     return name.partition(".")[0].removeprefix("_").removesuffix("_") in _ALONG
 
 
+def has_shape_of_others(name):
+    """Whether an operator along an axis may have the shape of another operand than its first: of indices, or of what
+    it is compared with."""
+    return name.partition(".")[0] in ("gather", "max", "min")
+
+
 IN_PLACE = {"iadd", "isub", "imul", "itruediv", "ifloordiv", "iand", "ior", "ixor", "ipow", "imod", "copy_", "setitem"}
-__all__ = ["ATEN", "CONVERTERS", "FUNCTIONS", "converts", "find", "takes_axis"]
+__all__ = ["ATEN", "CONVERTERS", "FUNCTIONS", "converts", "find", "has_shape_of_others", "takes_axis"]

@@ -380,6 +380,34 @@ def test_orders_and_searches():
     check(found, (x, i, edges))
 
 
+def test_searches_among_nan_and_of_fractions():
+    edges, whole = torch.tensor([1.0, 3, torch.nan]), torch.tensor([1, 2, 3])
+    x = torch.tensor([0.0, 2, 1, torch.nan])
+
+    def found(edges, whole, x):
+        return (torch.searchsorted(edges, x), torch.searchsorted(edges, x, right=True), torch.searchsorted(whole, 2.5),
+                *(x * torch.nan).mode(), torch.zeros(3).masked_scatter(x.isnan()[:, None], edges),
+                torch.zeros(4).masked_scatter(x > 9, x[:0]))
+    check(found, (edges, whole, x))
+
+
+def test_scalars_beside_tensors_with_dimensions():
+    check(lambda x, y: (torch.max(x, y), torch.min(x, y[0]), x.gather(0, torch.tensor([0, 0])), *x.max(0)),
+          (torch.tensor(0.5), torch.randn(2, 3)))
+
+
+def test_powers_of_two_and_tails():
+    """ldexp by whole powers that the dtype does not hold; erfinv of float64 next to its ends."""
+    x, places = torch.tensor([0.0, 1e-38, 3.0, -1.5]), torch.tensor([300, 140, -140, 7])
+    check(lambda x, y, places: (x.ldexp(places), y.ldexp(places), y.half().ldexp(places // 30)),
+          (x, x.double(), places))
+    near = 1 - torch.tensor([1e-3, 1e-6, 1e-10, 1e-14, 1.2e-16], dtype=torch.float64)
+    program = torch.export.export(Function(lambda x: (x.erfinv(), (-x).erfinv())), (near,))
+    found = relax.VirtualMachine(relax.build(from_exported_program(program)), tvm.cpu())["main"](near.numpy())
+    np.testing.assert_allclose(found[0].numpy(), near.erfinv().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found[1].numpy(), -near.erfinv().numpy(), rtol=1e-12)
+
+
 def test_losses_of_weights_and_ranks():
     x, chosen, weight = torch.randn(4, 3), torch.tensor([2, 0, -100, 1]), torch.tensor([0.5, 2, 1])
 
