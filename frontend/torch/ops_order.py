@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 
-from ...ir.expr import PrimExpr
 from ...ir.relax.expr import const
 from .dtypes import category, dtype_of
 from .ops_reduce import any_
