@@ -65,6 +65,11 @@ def get(name):
     return OPS[name]
 
 
+def takes_tuple(op):
+    """Whether what a call calls is the name of an operator of any number of tensors, which TVM has in a tuple."""
+    return isinstance(op, str) and op in OPS and OPS[op].arity[1] is None
+
+
 # ---------------------------------------------------------------- names and attributes, as scripts have them
 
 OP_ATTRS = {}  # attribute of operators -> {operator: value}, as register_op_attr has them

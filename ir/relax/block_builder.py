@@ -71,9 +71,8 @@ class BuilderError(ValueError, RuntimeError):
 
 def _flat_args(call):
     """The arguments of a call, those of an operator of any number of tensors one by one, which TVM has in a tuple."""
-    args, spec = call.args, op_table.OPS.get(call.op) if isinstance(call.op, str) else None
-    any_number = spec is not None and spec.arity[1] is None
-    return args[0].fields if any_number and len(args) == 1 and isinstance(args[0], RelaxTuple) else args
+    args, in_tuple = call.args, op_table.takes_tuple(call.op)
+    return args[0].fields if in_tuple and len(args) == 1 and isinstance(args[0], RelaxTuple) else args
 
 
 class BlockBuilder:

@@ -163,7 +163,7 @@ class Namespace:
         spec = op_table.get(operator)
         operands, bound, renamed = self._bound(name, operator, parameters, args, kwargs)
         attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
-        if spec.arity[1] is None:
+        if op_table.takes_tuple(operator):
             operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
         made = _SEVERAL[operator](self.ops, operands, attrs) if operator in _SEVERAL else None
         if made is not None:

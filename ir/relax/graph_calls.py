@@ -215,7 +215,7 @@ class GraphNamespace(Namespace):
             attrs = {**AS_CALLED[name], **attrs}
         if name in self.signatures:
             operator = self.signatures[name].partition(":")[0]
-            if op_table.get(operator).arity[1] is None and isinstance(operands[0], (list, tuple)):
+            if op_table.takes_tuple(operator) and isinstance(operands[0], (list, tuple)):
                 operands = list(operands[0])
             name = operator if operator in self.signatures else name
         return RelaxCall(name, tuple(map(as_argument, operands)), attrs, info)
@@ -242,7 +242,7 @@ class GraphNamespace(Namespace):
         args = list(call.args)
         if name in self.signatures:
             operator = self.signatures[name].partition(":")[0]
-            if op_table.get(operator).arity[1] is None:
+            if op_table.takes_tuple(operator):
                 args = [args]
         return {**dict(zip(names, args)), **attrs}
 

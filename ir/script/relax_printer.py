@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..expr import IntImm, Var
 from ..module import GlobalVar, linkage
 from ..node import collect, structural_equal
-from ..op import OPS, InferError
+from ..op import OPS, InferError, takes_tuple
 from ..relax.expr import (PACKED, DataflowBlock, DataflowVar, Function, If, MatchCast, RelaxCall, RelaxString, RelaxVar,
                           SeqExpr, TupleStructInfo, VarBinding)
 from ..tir.function import PrimFunc
@@ -319,7 +319,7 @@ class RelaxPrinter(TIRPrinter):
         if not isinstance(c.op, str):
             return f"{self.expr(c.op, ATOM)}({', '.join(self.exprs(c.args))})", ATOM
         args, spec = self.exprs(c.args), OPS.get(c.op)
-        args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
+        args = [sequence(args)] if takes_tuple(c.op) else args
         if "operands" in attrs:  # others of the operator's are left out
             args = [f"{name}={a}" for name, a in zip(attrs.pop("operands"), args)]
         if c.op == "topk" and spec is not None and set(attrs) == set(spec.attrs):

@@ -15,7 +15,7 @@ from ...dtype import DataType
 from ...expr import Op, PrimExpr, Var, as_expr, cast, substitute
 from ...module import GlobalVar
 from ...node import Node, structural_equal
-from ...op import OPS
+from ...op import takes_tuple
 from ...upper import upper
 from .. import expr as rx
 from ..ops.common import same_dim
@@ -433,7 +433,7 @@ class CallPattern(DFPattern):
     def solutions(self, expr, found, m):
         if not isinstance(expr, rx.RelaxCall):
             return
-        args = (rx.RelaxTuple(expr.args),) if len(self.args) == 1 and _takes_tuple(expr.op) else arguments(expr)
+        args = (rx.RelaxTuple(expr.args),) if len(self.args) == 1 and takes_tuple(expr.op) else arguments(expr)
         counts = len(args) >= len(self.args) if self.varg_default_wildcard else len(args) == len(self.args)
         for more in m.solutions(self.op, callee(expr), found) if counts else ():
             yield from m.all_of(self.args, args, more)
@@ -454,11 +454,6 @@ class CallPattern(DFPattern):
             for a, b in permutations(self.args):
                 if isinstance(a, CallPattern) and _names(a.op, "divide"):
                     yield CallPattern(a.op, (CallPattern(self.op, (a.args[0], b)), a.args[1]))
-
-
-def _takes_tuple(op):
-    """Whether an operator takes any number of tensors, in TVM as a tuple."""
-    return isinstance(op, str) and op in OPS and OPS[op].arity[1] is None
 
 
 def _names(pattern, operator):

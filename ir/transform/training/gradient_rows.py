@@ -10,7 +10,7 @@ import math
 from functools import reduce
 
 from ...dtype import DataType
-from ...op import OP_ATTRS, OPS, InferError
+from ...op import OP_ATTRS, InferError, takes_tuple
 from ...relax.expr import RelaxTuple, const
 from ...relax.op import call as op
 from ...relax.ops.common import same_dim
@@ -21,8 +21,7 @@ TE_GRADIENTS = {}  # what call_tir_with_grad names: {name: f(gradient, operands 
 
 def operands(call):
     """The operands of a call, as rows have them."""
-    spec = OPS.get(call.op)
-    return (RelaxTuple(call.args),) if spec is not None and spec.arity[1] is None else call.args
+    return (RelaxTuple(call.args),) if takes_tuple(call.op) else call.args
 
 
 def _row(gradients):
